@@ -1,0 +1,42 @@
+# run, test, check, fix, build: all there is to know. Each installs what it needs and the machine lacks.
+#
+# What is compiled goes to one folder per machine, outside the clone: LEVERET_CACHE, by default ~/.cache/leveret.
+
+export LEVERET_CACHE ?= $(HOME)/.cache/leveret
+export CARGO_TARGET_DIR ?= $(LEVERET_CACHE)/target
+# Where rustup puts cargo; it may have been installed a moment ago.
+export PATH := $(PATH):$(if $(CARGO_HOME),$(CARGO_HOME),$(HOME)/.cargo)/bin
+
+# cargo with the RocksDB that scripts/rocksdb has built.
+cargo := scripts/cargo
+
+.PHONY: run test check fix build
+
+# The broker, on port 5672.
+run:
+	@scripts/setup
+	@exec $(cargo) run --release --package leveret
+
+build:
+	@scripts/setup
+	$(cargo) build --release --package leveret
+
+test:
+	@scripts/setup test
+	$(cargo) test --workspace
+	conformance/run
+
+# Only reads.
+check:
+	@scripts/setup check
+	cargo fmt --all --check
+	$(cargo) clippy --workspace --all-targets --all-features -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(cargo) doc --workspace --no-deps
+	scripts/check-layers
+	scripts/check-deny
+
+# Writes: formats, and applies what clippy can repair.
+fix:
+	@scripts/setup check
+	cargo fmt --all
+	$(cargo) clippy --workspace --all-targets --all-features --fix --allow-dirty --allow-staged

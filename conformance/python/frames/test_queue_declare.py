@@ -1,0 +1,453 @@
+"""queue.declare: flags, names, equivalence, passive. Arguments and their ranges have a file of their own."""
+
+import re
+
+import pytest
+
+from .wire import Value
+
+pytestmark = pytest.mark.queues
+
+
+def locked(channel, queue) -> str:
+    """As on the wire: cut where the name is long."""
+    text = (
+        f"RESOURCE_LOCKED - cannot obtain exclusive access to locked queue '{queue}' in vhost '{channel.vhost}'. "
+        "It could be originally declared on another connection or the exclusive property value does not match "
+        "that of the original declaration."
+    )
+    return text if len(text) <= 255 else text[:252] + "..."
+
+
+def _inequivalent(channel, queue, key, difference) -> str:
+    where = f"for queue '{queue}' in vhost '{channel.vhost}'"
+    return f"PRECONDITION_FAILED - inequivalent arg '{key}' {where}: {difference}"
+
+
+# --- declaring
+
+
+def test_a_new_queue_is_empty(channel, name):
+    queue = name()
+    answer = channel.declare_queue(queue, durable=True)
+    assert (answer.queue, answer.message_count, answer.consumer_count) == (queue, 0, 0)
+
+
+def test_a_second_declare_counts_messages_and_consumers(channel, name):
+    queue = name()
+    channel.declare_queue(queue, durable=True)
+    channel.publish_all("", queue, ["one", "two", "three"])
+    assert channel.get(queue).body == b"one"
+    answer = channel.declare_queue(queue, durable=True)
+    # What is unacked is not ready.
+    assert (answer.queue, answer.message_count, answer.consumer_count) == (queue, 2, 0)
+    channel.prefetch(1)
+    channel.consume(queue)
+    channel.consume(queue)
+    channel.deliveries(2)
+    answer = channel.declare_queue(queue, durable=True)
+    assert (answer.message_count, answer.consumer_count) == (0, 2)
+
+
+def test_a_queue_without_a_name_gets_one(channel):
+    names = {channel.declare_queue(exclusive=True).queue for _ in range(20)}
+    assert len(names) == 20
+    assert all(re.fullmatch(r"amq\.gen-[A-Za-z0-9_-]{22}", name) for name in names)
+
+
+def test_a_server_named_queue_can_be_used_but_not_declared_by_name(channel):
+    queue = channel.declare_queue(exclusive=True).queue
+    assert channel.depth(queue) == 0
+    channel.send("queue.declare", queue=queue, exclusive=True)
+    text = f"ACCESS_REFUSED - queue name '{queue}' contains reserved prefix 'amq.*'"
+    channel.expect_close(403, text, "queue.declare")
+
+
+@pytest.mark.parametrize("queue", ["amq.foo", "amq.", "amq.gen-x"])
+def test_a_reserved_name_is_refused(channel, queue):
+    channel.send("queue.declare", queue=queue)
+    text = f"ACCESS_REFUSED - queue name '{queue}' contains reserved prefix 'amq.*'"
+    channel.expect_close(403, text, "queue.declare")
+
+
+@pytest.mark.parametrize("prefix", ["amq", "AMQ.", "amqx."])
+def test_names_near_the_reserved_prefix_are_free(channel, name, prefix):
+    channel.declare_queue(prefix + name(), exclusive=True)
+
+
+@pytest.mark.parametrize(
+    "prefix", ["schön ", "a b/c", "%2F", "quote ' ", '"', "x" * 200, "\x00", "日本", "ends with space "], ids=repr
+)
+def test_names_may_be_any_utf_8(channel, name, prefix):
+    queue = prefix + name()[-8:]
+    assert channel.declare_queue(queue, exclusive=True).queue == queue
+    channel.publish("", queue, "body")
+    assert channel.get(queue).routing_key == queue
+
+
+def test_a_name_may_have_255_bytes(channel, name):
+    queue = name().ljust(255, "x")
+    assert channel.declare_queue(queue, exclusive=True).queue == queue
+    assert channel.depth(queue) == 0
+
+
+def test_line_ends_are_removed_from_names(channel, name):
+    queue = name()
+    stripped = channel.declare_queue(f"\r\n{queue[:5]}\n{queue[5:]}\r", exclusive=True).queue
+    assert stripped == queue
+    assert channel.declare_queue(queue + "\n", passive=True).queue == queue
+    channel.call("queue.delete", queue=f"\n{queue}")
+    assert not channel.queue_exists(queue)
+
+
+def test_names_differ_in_case(channel, name):
+    queue = name()
+    channel.declare_queue(queue, exclusive=True)
+    assert not channel.queue_exists(queue.upper())
+
+
+# --- equivalence
+
+
+@pytest.mark.parametrize(
+    "first, again, key, difference",
+    [
+        ({"durable": True}, {}, "durable", "received 'false' but current is 'true'"),
+        (
+            {"durable": True},
+            {"durable": True, "auto_delete": True},
+            "auto_delete",
+            "received 'true' but current is 'false'",
+        ),
+        ({"durable": True}, {"auto_delete": True}, "durable", "received 'false' but current is 'true'"),
+        (
+            {"durable": True},
+            {"durable": True, "auto_delete": True, "arguments": {"x-max-length": 5}},
+            "auto_delete",
+            "received 'true' but current is 'false'",
+        ),
+    ],
+    ids=["durable", "auto-delete", "durable first", "arguments last"],
+)
+def test_a_differing_flag_is_refused(channel, name, first, again, key, difference):
+    queue = name()
+    channel.call("queue.declare", queue=queue, **first)
+    channel.send("queue.declare", queue=queue, **again)
+    channel.expect_close(406, _inequivalent(channel, queue, key, difference), "queue.declare")
+
+
+DIFFERENCES = {
+    "another number": ({"x-max-length": 5}, {"x-max-length": 6}, "received '6' but current is '5'"),
+    "now absent": (
+        {"x-max-length": Value("b", 5)},
+        {},
+        "received none but current is the value '5' of type 'byte'",
+    ),
+    "newly given": (
+        {},
+        {"x-max-length": Value("I", 60000)},
+        "received the value '60000' of type 'signedint' but current is none",
+    ),
+    "string for number": ({"x-max-length": 5}, {"x-max-length": "5"}, "received '5' but current is '5'"),
+    "newly given long": (
+        {},
+        {"x-max-length": Value("l", 7)},
+        "received the value '7' of type 'long' but current is none",
+    ),
+}
+
+
+@pytest.mark.parametrize("first, again, difference", DIFFERENCES.values(), ids=DIFFERENCES.keys())
+def test_a_differing_argument_is_refused(channel, name, first, again, difference):
+    queue = name()
+    channel.declare_queue(queue, exclusive=True, arguments=first)
+    channel.send("queue.declare", queue=queue, exclusive=True, arguments=again)
+    channel.expect_close(406, _inequivalent(channel, queue, "x-max-length", difference), "queue.declare")
+
+
+def test_a_differing_string_argument_is_refused(channel, name):
+    queue = name()
+    channel.declare_queue(queue, exclusive=True, arguments={"x-dead-letter-exchange": "a"})
+    channel.send("queue.declare", queue=queue, exclusive=True, arguments={"x-dead-letter-exchange": "b"})
+    text = _inequivalent(channel, queue, "x-dead-letter-exchange", "received 'b' but current is 'a'")
+    channel.expect_close(406, text, "queue.declare")
+
+
+@pytest.mark.parametrize("letter", "bBsuIil")
+def test_integers_of_any_width_are_equivalent(channel, name, letter):
+    queue = name()
+    channel.declare_queue(queue, exclusive=True, arguments={"x-max-length": Value("l", 5)})
+    channel.declare_queue(queue, exclusive=True, arguments={"x-max-length": Value(letter, 5)})
+
+
+def test_strings_and_binaries_are_equivalent(channel, name):
+    queue = name()
+    channel.declare_queue(queue, exclusive=True, arguments={"x-dead-letter-exchange": Value("S", "x")})
+    channel.declare_queue(queue, exclusive=True, arguments={"x-dead-letter-exchange": Value("x", b"x")})
+
+
+@pytest.mark.parametrize(
+    "first, again",
+    [(Value("I", 5), Value("d", 5.0)), (Value("I", 1), Value("t", True)), (Value("I", 5), Value("S", "5"))],
+    ids=["double", "bool", "string"],
+)
+def test_values_of_another_kind_are_not_equivalent(channel, name, first, again):
+    queue = name()
+    channel.declare_queue(queue, exclusive=True, arguments={"x-max-length": first})
+    assert (
+        channel.attempt("queue.declare", queue=queue, exclusive=True, arguments={"x-max-length": again}).reply_code
+        == 406
+    )
+
+
+def test_unknown_arguments_are_not_compared(channel, name):
+    queue = name()
+    for arguments in ({"foo": 1}, {"foo": "other"}, {}, {"ha-mode": "all"}, {"x-ha-policy": "all"}):
+        channel.declare_queue(queue, exclusive=True, arguments=arguments)
+
+
+def test_the_order_of_arguments_does_not_matter(channel, name):
+    queue = name()
+    pairs = [("x-max-length", 5), ("x-message-ttl", 60000)]
+    channel.declare_queue(queue, exclusive=True, arguments=pairs)
+    channel.declare_queue(queue, exclusive=True, arguments=pairs[::-1])
+
+
+def test_naming_the_default_type_is_equivalent_to_not_naming_it(channel, name):
+    one, two = name(), name()
+    channel.declare_queue(one, durable=True)
+    channel.declare_queue(one, durable=True, arguments={"x-queue-type": "classic"})
+    channel.declare_queue(two, durable=True, arguments={"x-queue-type": "classic"})
+    channel.declare_queue(two, durable=True)
+
+
+def test_another_type_is_not_equivalent(channel, name):
+    queue = name()
+    channel.declare_queue(queue, durable=True)
+    channel.send("queue.declare", queue=queue, durable=True, arguments={"x-queue-type": "quorum"})
+    text = _inequivalent(channel, queue, "x-queue-type", "received 'quorum' but current is 'classic'")
+    channel.expect_close(406, text, "queue.declare")
+
+
+def test_a_second_declare_is_compared_before_it_is_validated(channel, name):
+    queue = name()
+    channel.declare_queue(queue, durable=True)
+    # An argument of another queue type is not one of the existing queue's.
+    channel.declare_queue(queue, durable=True, arguments={"x-quorum-initial-group-size": 0})
+    channel.send("queue.declare", queue=queue, durable=True, arguments={"x-queue-type": "nope"})
+    text = _inequivalent(channel, queue, "x-queue-type", "received 'nope' but current is 'classic'")
+    channel.expect_close(406, text, "queue.declare")
+
+
+def test_the_queue_stays_as_it_was_after_a_refusal(channel, name):
+    queue = name()
+    channel.declare_queue(queue, durable=True)
+    channel.publish_all("", queue, ["body"])
+    assert channel.attempt("queue.declare", queue=queue).reply_code == 406
+    assert channel.declare_queue(queue, durable=True).message_count == 1
+
+
+# --- passive
+
+
+def test_a_passive_declare_looks_at_nothing_but_the_name(channel, name):
+    queue = name()
+    channel.declare_queue(queue, durable=True)
+    arguments = {"x-max-length": "nonsense", "x-queue-type": "nope"}
+    answer = channel.declare_queue(queue, passive=True, auto_delete=True, arguments=arguments)
+    assert (answer.queue, answer.message_count) == (queue, 0)
+
+
+def test_a_passive_declare_of_a_missing_queue_is_not_found(channel, name):
+    queue = name()
+    channel.send("queue.declare", queue=queue, passive=True)
+    channel.expect_close(404, f"NOT_FOUND - no queue '{queue}' in vhost '{channel.vhost}'", "queue.declare")
+
+
+def test_a_passive_declare_creates_nothing(channel, name):
+    queue = name()
+    for _ in range(2):
+        assert channel.attempt("queue.declare", queue=queue, passive=True).reply_code == 404
+
+
+# --- exclusive
+
+
+@pytest.mark.parametrize(
+    "method, arguments",
+    [
+        ("queue.declare", {"exclusive": True}),
+        ("queue.declare", {"exclusive": False}),
+        ("queue.declare", {"passive": True}),
+        ("queue.purge", {}),
+        ("queue.delete", {}),
+        ("basic.consume", {}),
+        ("basic.get", {}),
+    ],
+    ids=["declare", "declare not exclusive", "passive", "purge", "delete", "consume", "get"],
+)
+def test_an_exclusive_queue_is_locked_for_other_connections(connect, channel, name, method, arguments):
+    queue = name()
+    connect().channel().declare_queue(queue, exclusive=True)
+    channel.send(method, queue=queue, **arguments)
+    channel.expect_close(405, locked(channel, queue), method)
+
+
+def test_an_exclusive_queue_is_open_to_all_channels_of_its_connection(connection):
+    first, second = connection.channel(), connection.channel()
+    queue = first.exclusive_queue()
+    second.publish("", queue, "body")
+    assert second.await_message(queue).body == b"body"
+    second.call("queue.delete", queue=queue)
+
+
+def test_an_exclusive_queue_outlives_the_channel_that_declared_it(connection):
+    first, second = connection.channel(), connection.channel()
+    queue = first.exclusive_queue()
+    first.close()
+    assert second.depth(queue) == 0
+
+
+def test_declaring_an_exclusive_queue_without_the_flag_is_locked(channel, name):
+    queue = name()
+    channel.declare_queue(queue, exclusive=True)
+    channel.send("queue.declare", queue=queue)
+    channel.expect_close(405, locked(channel, queue), "queue.declare")
+
+
+def test_declaring_another_queue_with_the_exclusive_flag_is_locked(channel, name):
+    queue = name()
+    channel.declare_queue(queue, durable=True)
+    channel.send("queue.declare", queue=queue, durable=True, exclusive=True)
+    channel.expect_close(405, locked(channel, queue), "queue.declare")
+
+
+def test_exclusive_is_compared_before_the_other_flags(channel, name):
+    queue = name()
+    channel.declare_queue(queue, durable=True)
+    channel.send("queue.declare", queue=queue, exclusive=True, auto_delete=True)
+    channel.expect_close(405, locked(channel, queue), "queue.declare")
+
+
+def test_durable_does_not_matter_for_an_exclusive_queue(channel, name):
+    queue = name()
+    for durable in (True, False, True):
+        channel.declare_queue(queue, exclusive=True, durable=durable)
+
+
+# --- auto-delete
+
+
+def test_auto_delete_waits_for_a_first_consumer(channel, name):
+    queue = name()
+    channel.declare_queue(queue, durable=True, auto_delete=True)
+    channel.publish("", queue, "body")
+    assert channel.get(queue, no_ack=True).body == b"body"
+    channel.expect_nothing(queue)
+    assert channel.queue_exists(queue)
+
+
+def test_an_auto_delete_queue_goes_with_its_last_consumer(channel, name):
+    queue = name()
+    channel.declare_queue(queue, durable=True, auto_delete=True)
+    channel.publish("", queue, "left behind")
+    one, two = channel.consume(queue), channel.consume(queue)
+    channel.call("basic.cancel", consumer_tag=one)
+    assert channel.queue_exists(queue)
+    channel.call("basic.cancel", consumer_tag=two)
+    channel.expect("basic.deliver")
+    channel.eventually(lambda: not channel.queue_exists(queue))
+
+
+def test_an_auto_delete_queue_goes_with_the_channel_of_its_consumer(connection, name):
+    channel, other, queue = connection.channel(), connection.channel(), name()
+    channel.declare_queue(queue, durable=True, auto_delete=True)
+    channel.consume(queue)
+    channel.close()
+    other.eventually(lambda: not other.queue_exists(queue))
+
+
+def test_an_auto_delete_queue_goes_with_the_connection_of_its_consumer(connect, channel, name):
+    connection, queue = connect(), name()
+    channel.declare_queue(queue, durable=True, auto_delete=True)
+    connection.channel().consume(queue)
+    connection.abort()
+    channel.eventually(lambda: not channel.queue_exists(queue))
+
+
+def test_a_queue_outlives_its_consumers_and_its_connection(connect, channel, name):
+    connection, queue = connect(), name()
+    consumer = connection.channel()
+    consumer.declare_queue(queue, durable=True)
+    consumer.consume(queue)
+    connection.close()
+    channel.eventually(lambda: channel.consumers(queue) == 0)
+    assert channel.declare_queue(queue, durable=True).queue == queue
+
+
+def test_a_transient_shared_queue_is_accepted(channel, name):
+    queue = name()
+    channel.declare_queue(queue)
+    channel.declare_queue(queue)
+
+
+# --- queue types
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum", "stream"])
+def test_each_queue_type_can_be_declared_and_declared_again(channel, name, kind):
+    queue = name()
+    for _ in range(2):
+        answer = channel.declare_queue(queue, durable=True, arguments={"x-queue-type": kind})
+        assert (answer.queue, answer.message_count) == (queue, 0)
+
+
+@pytest.mark.parametrize("kind", ["quorum", "stream"])
+def test_a_replicated_queue_needs_a_name(channel, kind):
+    channel.send("queue.declare", queue="", durable=True, arguments={"x-queue-type": kind})
+    text = f"PRECONDITION_FAILED - Cannot declare a server-named queue for type rabbit_{kind}_queue"
+    channel.expect_close(406, text, "queue.declare")
+
+
+RESTRICTIONS = {
+    "auto-delete": ({"durable": True, "auto_delete": True}, "auto-delete"),
+    "exclusive": ({"durable": True, "exclusive": True}, "exclusive-owner"),
+    "transient": ({}, "non-durable"),
+    "auto-delete first": ({"auto_delete": True, "exclusive": True}, "auto-delete"),
+    "exclusive second": ({"exclusive": True}, "exclusive-owner"),
+}
+
+
+@pytest.mark.parametrize("kind", ["quorum", "stream"])
+@pytest.mark.parametrize("flags, flaw", RESTRICTIONS.values(), ids=RESTRICTIONS.keys())
+def test_a_replicated_queue_is_durable_and_shared(channel, name, kind, flags, flaw):
+    queue = name()
+    channel.send("queue.declare", queue=queue, arguments={"x-queue-type": kind}, **flags)
+    text = f"PRECONDITION_FAILED - invalid property '{flaw}' for queue '{queue}' in vhost '{channel.vhost}'"
+    channel.expect_close(406, text, "queue.declare")
+
+
+@pytest.mark.parametrize("kind", ["", "undefined"])
+def test_a_type_may_be_left_open(channel, name, kind):
+    queue = name()
+    for _ in range(2):
+        channel.declare_queue(queue, durable=True, arguments={"x-queue-type": kind})
+    # A classic queue, to judge by an argument that no other type takes.
+    channel.declare_queue(name(), durable=True, arguments={"x-queue-type": kind, "x-max-priority": 5})
+
+
+@pytest.mark.parametrize("kind", ["nope", "Classic", "QUORUM", "mqtt "])
+def test_an_unknown_type_is_refused(channel, name, kind):
+    queue = name()
+    channel.send("queue.declare", queue=queue, durable=True, arguments={"x-queue-type": kind})
+    where = f"for queue '{queue}' in vhost '{channel.vhost}'"
+    text = f"PRECONDITION_FAILED - invalid arg 'x-queue-type' {where}: \"unsupported queue type '{kind}'\""
+    channel.expect_close(406, text, "queue.declare")
+
+
+def test_a_type_that_is_no_string_is_refused(channel, name):
+    queue = name()
+    channel.send("queue.declare", queue=queue, durable=True, arguments={"x-queue-type": 5})
+    where = f"for queue '{queue}' in vhost '{channel.vhost}'"
+    text = f"PRECONDITION_FAILED - invalid arg 'x-queue-type' {where}: {{unacceptable_type,signedint}}"
+    channel.expect_close(406, text, "queue.declare")

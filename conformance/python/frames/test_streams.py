@@ -1,0 +1,280 @@
+"""Streams over AMQP 0-9-1."""
+
+import re
+
+import pytest
+
+from .client import ConnectionClosed
+from .wire import Value
+
+pytestmark = pytest.mark.streams
+
+
+@pytest.fixture
+def stream(channel, name) -> str:
+    stream = name()
+    channel.declare_queue(stream, durable=True, arguments={"x-queue-type": "stream"})
+    return stream
+
+
+@pytest.fixture
+def filled(channel, stream) -> str:
+    """Ten messages, one chunk each or all in one: the broker decides."""
+    channel.publish_all("", stream, [str(number) for number in range(10)])
+    return stream
+
+
+def _consume(channel, stream, offset="first", prefetch=100, tag="t", **arguments) -> None:
+    channel.prefetch(prefetch)
+    if offset is not None:
+        arguments["x-stream-offset"] = offset
+    channel.consume(stream, tag, arguments=arguments)
+
+
+# --- refusals
+
+
+def test_consuming_needs_a_prefetch(channel, stream):
+    channel.send("basic.consume", queue=stream)
+    where = f"queue '{stream}' in vhost '{channel.vhost}'"
+    text = f"PRECONDITION_FAILED - consumer prefetch count is not set for stream {where}"
+    channel.expect_close(406, text, "basic.consume")
+
+
+def test_consuming_needs_acks(connection, channel, stream):
+    channel.prefetch(1)
+    channel.send("basic.consume", queue=stream, no_ack=True)
+    where = f"queue '{stream}' in vhost '{channel.vhost}'"
+    text = f"NOT_IMPLEMENTED - automatic acknowledgement not supported by stream {where}"
+    connection.expect_close(540, text, "basic.consume")
+
+
+@pytest.mark.parametrize("offset", ["bogus", "1x", ""])
+def test_an_unknown_offset_is_refused(channel, stream, offset):
+    channel.prefetch(1)
+    channel.send("basic.consume", queue=stream, arguments={"x-stream-offset": offset})
+    where = f"for queue '{stream}' in vhost '{channel.vhost}'"
+    detail = f'{{invalid_stream_offset_arg,{{longstr,<<"{offset}">>}}}}' if offset else None
+    text = f"PRECONDITION_FAILED - invalid arg 'x-stream-offset' {where}: {detail}"
+    channel.expect_close(406, text if offset else re.compile(".*invalid_stream_offset_arg.*"), "basic.consume")
+
+
+def test_a_double_is_no_offset(channel, stream):
+    channel.prefetch(1)
+    channel.send("basic.consume", queue=stream, arguments={"x-stream-offset": 1.5})
+    # RabbitMQ falls over it; an error of the channel is better.
+    try:
+        assert channel.expect("channel.close").reply_code == 406
+    except ConnectionClosed as fatal:
+        assert fatal.close.code == 541
+
+
+# --- offsets
+
+
+def test_first_starts_at_the_beginning(channel, filled):
+    _consume(channel, filled)
+    assert channel.bodies(10) == [str(number) for number in range(10)]
+
+
+def test_deliveries_carry_their_offset(channel, filled):
+    _consume(channel, filled)
+    offsets = [delivery.headers.value("x-stream-offset") for delivery in channel.deliveries(10)]
+    assert offsets == [Value("l", number) for number in range(10)]
+
+
+@pytest.mark.parametrize("offset", [0, 3, 9])
+def test_a_number_starts_there(channel, filled, offset):
+    _consume(channel, filled, offset)
+    assert channel.bodies(10 - offset) == [str(number) for number in range(offset, 10)]
+
+
+@pytest.mark.parametrize("offset", ["next", None], ids=["next", "absent"])
+def test_next_starts_with_what_comes(channel, filled, offset):
+    _consume(channel, filled, offset)
+    channel.publish_all("", filled, ["new"])
+    delivery = channel.expect("basic.deliver")
+    assert (delivery.body, delivery.headers.plain()["x-stream-offset"]) == (b"new", 10)
+
+
+def test_last_starts_at_the_last_chunk(channel, filled):
+    _consume(channel, filled, "last")
+    first = int(channel.bodies(1)[0])
+    # The last chunk holds the last message and perhaps some before it.
+    assert channel.bodies(9 - first) == [str(number) for number in range(first + 1, 10)]
+    channel.expect_nothing()
+
+
+@pytest.mark.parametrize("offset", [Value("T", 0), "1h", "1D"], ids=["epoch", "an hour", "a day"])
+def test_a_time_starts_at_the_first_chunk_after_it(channel, filled, offset):
+    _consume(channel, filled, offset)
+    assert channel.bodies(10) == [str(number) for number in range(10)]
+
+
+def test_an_offset_beyond_the_end_waits_for_it(channel, filled):
+    _consume(channel, filled, 12)
+    channel.publish_all("", filled, ["10", "11", "12", "13"])
+    assert channel.bodies(2) == ["12", "13"]
+
+
+# --- reading
+
+
+def test_reading_removes_nothing(connection, filled):
+    one, two = connection.channel(), connection.channel()
+    for consumer in (one, two):
+        _consume(consumer, filled)
+        assert consumer.bodies(10) == [str(number) for number in range(10)]
+        consumer.ack(10, multiple=True)
+    one.call("basic.cancel", consumer_tag="t")
+    _consume(one, filled)
+    deliveries = one.deliveries(10)
+    assert [delivery.body for delivery in deliveries] == [b"%d" % number for number in range(10)]
+    assert not any(delivery.redelivered for delivery in deliveries)
+
+
+def test_every_consumer_sees_everything(channel, filled):
+    for tag in ("a", "b"):
+        _consume(channel, filled, tag=tag)
+    seen = {"a": [], "b": []}
+    for delivery in channel.deliveries(20):
+        seen[delivery.consumer_tag].append(int(delivery.body))
+    assert seen == {"a": list(range(10)), "b": list(range(10))}
+
+
+@pytest.mark.parametrize("settle", ["ack", "nack", "reject"])
+@pytest.mark.parametrize("requeue", [True, False])
+def test_settling_only_gives_room(channel, filled, settle, requeue):
+    _consume(channel, filled, prefetch=2)
+    assert channel.bodies(2) == ["0", "1"]
+    if settle == "ack":
+        channel.ack(2, multiple=True)
+    elif settle == "nack":
+        channel.nack(2, multiple=True, requeue=requeue)
+    else:
+        channel.reject(1, requeue=requeue)
+        channel.reject(2, requeue=requeue)
+    assert channel.bodies(2) == ["2", "3"]
+
+
+def test_an_unknown_tag_is_unknown_here_too(channel, filled):
+    _consume(channel, filled, prefetch=1)
+    channel.deliveries(1)
+    channel.ack(99)
+    channel.expect_close(406, "PRECONDITION_FAILED - unknown delivery tag 99", "basic.ack")
+
+
+def test_new_messages_are_delivered_as_they_come(channel, stream):
+    _consume(channel, stream)
+    for number in range(5):
+        channel.publish("", stream, str(number))
+        assert channel.bodies(1) == [str(number)]
+
+
+def test_a_cancelled_consumer_gets_nothing_more(channel, filled):
+    _consume(channel, filled, prefetch=1)
+    channel.deliveries(1)
+    channel.call("basic.cancel", consumer_tag="t")
+    channel.ack(1)
+    channel.publish_all("", filled, ["more"])
+    channel.expect_nothing()
+
+
+# --- messages
+
+
+def _through_a_stream(channel, stream, properties, body="body"):
+    channel.publish("", stream, body, properties)
+    _consume(channel, stream)
+    return channel.expect("basic.deliver")
+
+
+def test_properties_survive_except_the_cluster_id(channel, stream, endpoint):
+    sent = {
+        "content_type": "text/plain",
+        "content_encoding": "gzip",
+        "delivery_mode": 2,
+        "priority": 9,
+        "correlation_id": "correlation",
+        "reply_to": "reply",
+        "expiration": "100000",
+        "message_id": "message",
+        "timestamp": 1700000000,
+        "type": "type",
+        "user_id": endpoint.user,
+        "app_id": "app",
+    }
+    received = _through_a_stream(channel, stream, sent | {"cluster_id": "cluster"}).properties
+    received.pop("headers")
+    received.pop("cluster_id", None)
+    assert received == sent
+
+
+def test_an_absent_delivery_mode_becomes_1_or_stays_absent(channel, stream):
+    received = _through_a_stream(channel, stream, {"message_id": "m"}).properties
+    received.pop("headers")
+    assert received in ({"message_id": "m", "delivery_mode": 1}, {"message_id": "m"})
+
+
+@pytest.mark.parametrize("value", ["text", 5, True, 1.5, None, -(2**40), Value("b", 3), Value("T", 7)], ids=repr)
+def test_simple_headers_survive(channel, stream, value):
+    headers = _through_a_stream(channel, stream, {"headers": {"key": value}}).headers
+    assert headers.plain()["key"] == (value.value if isinstance(value, Value) else value)
+
+
+def test_arrays_and_tables_survive_under_x_keys(channel, stream):
+    nested = {"x-array": [1, "two"], "x-table": {"a": 1, "b": [2]}}
+    headers = _through_a_stream(channel, stream, {"headers": nested}).headers.plain()
+    headers.pop("x-stream-offset")
+    assert headers == nested
+
+
+def test_arrays_and_tables_under_other_keys_survive_or_vanish(channel, stream):
+    nested = {"array": [1, "two"], "table": {"a": 1}}
+    headers = _through_a_stream(channel, stream, {"headers": nested}).headers.plain()
+    headers.pop("x-stream-offset")
+    # RabbitMQ keeps no nested values there.
+    assert headers in (nested, {})
+
+
+def test_binary_headers_survive_as_bytes_of_either_letter(channel, stream):
+    headers = _through_a_stream(channel, stream, {"headers": {"key": Value("x", b"bytes")}}).headers
+    assert headers.value("key") in (Value("x", b"bytes"), Value("S", "bytes"))
+
+
+def test_bcc_is_removed_here_too(channel, stream):
+    headers = _through_a_stream(channel, stream, {"headers": {"BCC": ["other"], "CC": ["another"]}}).headers
+    assert "BCC" not in headers
+
+
+@pytest.mark.slow
+def test_the_count_of_messages_comes_in_time(channel, filled):
+    channel.expect_depth(filled, 10)
+
+
+def test_a_large_body_survives(channel, stream):
+    body = bytes(range(256)) * 2000
+    channel.publish("", stream, body)
+    _consume(channel, stream)
+    assert channel.expect("basic.deliver").body == body
+
+
+def test_exchange_and_key_of_the_publish_are_delivered(channel, stream):
+    channel.bind(stream, "amq.topic", f"{stream}.#")
+    channel.publish("amq.topic", f"{stream}.key", "body")
+    _consume(channel, stream)
+    delivery = channel.expect("basic.deliver")
+    assert (delivery.exchange, delivery.routing_key) == ("amq.topic", f"{stream}.key")
+
+
+def test_many_messages_keep_their_order(channel, stream):
+    bodies = [str(number) for number in range(1000)]
+    channel.publish_all("", stream, bodies)
+    _consume(channel, stream, prefetch=50)
+    seen = []
+    while len(seen) < 1000:
+        delivery = channel.expect("basic.deliver")
+        seen.append(delivery.body.decode())
+        if len(seen) % 25 == 0:
+            channel.ack(delivery.delivery_tag, multiple=True)
+    assert seen == bodies

@@ -1,0 +1,131 @@
+//! Topic bindings as a trie of words: cost grows with words and matches, not with bindings.
+
+use bytes::Bytes;
+use leveret_wire::value::ShortString;
+use rpds::RedBlackTreeMapSync;
+
+use crate::{record::Destination, refusal::Refusal};
+
+const STAR: &[u8] = b"*";
+const HASH: &[u8] = b"#";
+
+/// Every `#` can stand for any number of words, and each one more multiplies the ways to match.
+/// RabbitMQ's bound since 4.3.5.
+const HASHES_MAX: usize = 2;
+
+/// Whether the broker matches such a key.
+pub(super) fn check_key(key: &ShortString) -> Result<(), Refusal> {
+    let count = words(key.as_bytes()).filter(|word| *word == HASH).count();
+    if count > HASHES_MAX {
+        return Err(Refusal::TooManyWildcards {
+            key: key.clone(),
+            count,
+        });
+    }
+    Ok(())
+}
+
+/// The empty key has no words at all; `.` has two empty ones.
+fn words(key: &[u8]) -> impl Iterator<Item = &[u8]> {
+    key.split(|octet| *octet == b'.')
+        .skip(usize::from(key.is_empty()))
+}
+
+/// The words of a binding key as they stand in the trie: a run of `#` matches what one of them does,
+/// and would only multiply the ways to match it.
+fn pattern(key: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut last: &[u8] = &[];
+    words(key).filter(move |word| {
+        let is_repeated = *word == HASH && last == HASH;
+        last = word;
+        !is_repeated
+    })
+}
+
+/// Binding keys word by word. `*` and `#` stand among the words.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Trie(Node);
+
+#[derive(Debug, Clone, Default)]
+struct Node {
+    next: RedBlackTreeMapSync<Bytes, Node>,
+    /// Where keys that end here lead, and how many bindings say so.
+    leads_to: RedBlackTreeMapSync<Destination, u32>,
+}
+
+impl Trie {
+    pub(super) fn insert(&mut self, key: &[u8], destination: &Destination) {
+        self.0.insert(&mut pattern(key), destination);
+    }
+
+    pub(super) fn remove(&mut self, key: &[u8], destination: &Destination) {
+        self.0.remove(&mut pattern(key), destination);
+    }
+
+    pub(super) fn matches<'a>(&'a self, key: &[u8], found: &mut dyn FnMut(&'a Destination)) {
+        let words: Vec<&[u8]> = words(key).collect();
+        self.0.matches(&words, found);
+    }
+}
+
+impl Node {
+    fn is_empty(&self) -> bool {
+        self.next.is_empty() && self.leads_to.is_empty()
+    }
+
+    fn insert<'k>(&mut self, words: &mut dyn Iterator<Item = &'k [u8]>, destination: &Destination) {
+        let Some(word) = words.next() else {
+            let bindings = self.leads_to.get(destination).copied().unwrap_or(0);
+            self.leads_to.insert_mut(destination.clone(), bindings + 1);
+            return;
+        };
+        let mut node = self.next.get(word).cloned().unwrap_or_default();
+        node.insert(words, destination);
+        self.next.insert_mut(Bytes::copy_from_slice(word), node);
+    }
+
+    fn remove<'k>(&mut self, words: &mut dyn Iterator<Item = &'k [u8]>, destination: &Destination) {
+        let Some(word) = words.next() else {
+            match self.leads_to.get(destination).copied() {
+                Some(bindings) if bindings > 1 => {
+                    self.leads_to.insert_mut(destination.clone(), bindings - 1);
+                }
+                Some(_) | None => {
+                    self.leads_to.remove_mut(destination);
+                }
+            }
+            return;
+        };
+        let Some(mut node) = self.next.get(word).cloned() else {
+            return;
+        };
+        node.remove(words, destination);
+        if node.is_empty() {
+            self.next.remove_mut(word);
+        } else {
+            self.next.insert_mut(Bytes::copy_from_slice(word), node);
+        }
+    }
+
+    fn matches<'a>(&'a self, words: &[&[u8]], found: &mut dyn FnMut(&'a Destination)) {
+        if let Some(hash) = self.next.get(HASH) {
+            for skipped in 0..=words.len() {
+                hash.matches(&words[skipped..], found);
+            }
+        }
+        let Some((word, rest)) = words.split_first() else {
+            self.leads_to.keys().for_each(found);
+            return;
+        };
+        if let Some(star) = self.next.get(STAR) {
+            star.matches(rest, found);
+        }
+        // In a routing key wildcards are plain text, and the wildcards above have matched them.
+        if *word != STAR
+            && *word != HASH
+            && let Some(node) = self.next.get(*word)
+        {
+            node.matches(rest, found);
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! What a broker means: vhosts, exchanges, bindings and queues as values and state machines.
+//!
+//! Pure: no async, clock, sockets, files or randomness. `runtime` puts these machines behind locks,
+//! `store` keeps what they ask to be kept.
+#![warn(missing_docs)]
+#![warn(clippy::wildcard_enum_match_arm)]
+
+mod arguments;
+pub mod exchange;
+pub mod ids;
+pub mod message;
+pub mod queue;
+pub mod record;
+pub mod refusal;
+pub mod vhost;

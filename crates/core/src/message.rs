@@ -1,0 +1,181 @@
+//! A message as it was published: never changed afterwards, cheap to clone.
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+
+/// Bodies from this size on stay slices of the read buffer; smaller ones are copied.
+///
+/// A slice keeps its whole read buffer alive, so a small body that waits in a queue would pin a
+/// buffer many times its size; copying a large one would cost more than it frees.
+pub const SHARED_BODY_MIN: usize = 4096;
+
+/// A published message: where it was sent, its properties as received, its body.
+///
+/// Exchange and routing key are those of the publish, also behind exchange-to-exchange bindings.
+#[derive(Clone)]
+pub struct Message(Arc<Inner>);
+
+struct Inner {
+    /// Exchange, routing key, properties, and the body when it is small, one behind the other.
+    bytes: Box<[u8]>,
+    exchange_len: u8,
+    routing_key_len: u8,
+    properties_len: u32,
+    /// The body when it is large; else empty.
+    shared_body: Bytes,
+    persistent: bool,
+    priority: Option<u8>,
+}
+
+/// What a message is made of.
+#[derive(Debug, Clone)]
+pub struct MessageParts<'a> {
+    /// Exchange of the publish, at most 255 bytes; empty for the default exchange.
+    pub exchange: &'a [u8],
+    /// Routing key of the publish, at most 255 bytes.
+    pub routing_key: &'a [u8],
+    /// Property flags and fields, byte for byte as received.
+    pub properties: &'a [u8],
+    /// The whole body.
+    pub body: Bytes,
+    /// Delivery mode 2.
+    pub persistent: bool,
+    /// The priority property, if set.
+    pub priority: Option<u8>,
+}
+
+impl Message {
+    /// Builds a message; copies everything except a body of [`SHARED_BODY_MIN`] bytes or more.
+    ///
+    /// # Panics
+    ///
+    /// When exchange or routing key exceed 255 bytes or the properties 4 GiB: the wire format
+    /// cannot carry such values, so they are a bug of the caller.
+    #[must_use]
+    pub fn new(parts: MessageParts<'_>) -> Self {
+        let MessageParts {
+            exchange,
+            routing_key,
+            properties,
+            body,
+            persistent,
+            priority,
+        } = parts;
+        let copied_body: &[u8] = if body.len() < SHARED_BODY_MIN {
+            &body
+        } else {
+            &[]
+        };
+        let mut bytes = Vec::with_capacity(
+            exchange.len() + routing_key.len() + properties.len() + copied_body.len(),
+        );
+        bytes.extend_from_slice(exchange);
+        bytes.extend_from_slice(routing_key);
+        bytes.extend_from_slice(properties);
+        bytes.extend_from_slice(copied_body);
+        Self(Arc::new(Inner {
+            bytes: bytes.into_boxed_slice(),
+            exchange_len: u8::try_from(exchange.len()).expect("a short string has 255 bytes"),
+            routing_key_len: u8::try_from(routing_key.len()).expect("a short string has 255 bytes"),
+            properties_len: u32::try_from(properties.len()).expect("properties fit into a frame"),
+            shared_body: if body.len() < SHARED_BODY_MIN {
+                Bytes::new()
+            } else {
+                body
+            },
+            persistent,
+            priority,
+        }))
+    }
+
+    /// Exchange of the publish; empty for the default exchange.
+    #[must_use]
+    pub fn exchange(&self) -> &[u8] {
+        &self.0.bytes[..self.exchange_end()]
+    }
+
+    /// Routing key of the publish.
+    #[must_use]
+    pub fn routing_key(&self) -> &[u8] {
+        &self.0.bytes[self.exchange_end()..self.routing_key_end()]
+    }
+
+    /// Property flags and fields, byte for byte as received.
+    #[must_use]
+    pub fn properties(&self) -> &[u8] {
+        &self.0.bytes[self.routing_key_end()..self.properties_end()]
+    }
+
+    /// The whole body.
+    #[must_use]
+    pub fn body(&self) -> &[u8] {
+        self.shared_body()
+            .map_or(&self.0.bytes[self.properties_end()..], |body| body)
+    }
+
+    /// The body as a slice that can be kept without copying; `None` for small bodies.
+    #[must_use]
+    pub fn shared_body(&self) -> Option<&Bytes> {
+        (!self.0.shared_body.is_empty()).then_some(&self.0.shared_body)
+    }
+
+    /// Delivery mode 2: to be stored in durable queues.
+    #[must_use]
+    pub fn is_persistent(&self) -> bool {
+        self.0.persistent
+    }
+
+    /// The priority property, if set.
+    #[must_use]
+    pub fn priority(&self) -> Option<u8> {
+        self.0.priority
+    }
+
+    /// Bytes this message keeps in memory, about: everything it carries and its own entry.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Inner>() + self.0.bytes.len() + self.0.shared_body.len()
+    }
+
+    fn exchange_end(&self) -> usize {
+        usize::from(self.0.exchange_len)
+    }
+
+    fn routing_key_end(&self) -> usize {
+        self.exchange_end() + usize::from(self.0.routing_key_len)
+    }
+
+    fn properties_end(&self) -> usize {
+        self.routing_key_end() + self.0.properties_len as usize
+    }
+}
+
+impl PartialEq for Message {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+            || (self.exchange() == other.exchange()
+                && self.routing_key() == other.routing_key()
+                && self.properties() == other.properties()
+                && self.body() == other.body()
+                && self.is_persistent() == other.is_persistent()
+                && self.priority() == other.priority())
+    }
+}
+
+impl Eq for Message {}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("exchange", &self.exchange().escape_ascii().to_string())
+            .field(
+                "routing_key",
+                &self.routing_key().escape_ascii().to_string(),
+            )
+            .field("body_bytes", &self.body().len())
+            .field("persistent", &self.is_persistent())
+            .field("priority", &self.priority())
+            .finish()
+    }
+}

@@ -1,0 +1,562 @@
+//! One queue as a pure state machine: [`Command`]s in, [`Effects`] out.
+//!
+//! Nothing here waits, locks, reads a clock or touches a disk; `runtime` does.
+//!
+//! ```text
+//!   enqueue ─▶ ready ──hand out──▶ unacked ──ack, reject──▶ gone
+//!               ▲ ▲                   │
+//!               │ └──────return───────┘
+//!   stored ──refill (after a restart, or behind a full window)
+//! ```
+//!
+//! A queue keeps in memory what is unacked, what is transient, and a window of what is stored at its
+//! head. Stored messages behind the window are *cold*: counted, and read back in order before they
+//! are needed, so that memory does not grow with the backlog.
+//!
+//! Always true: messages are handed out in order of their seq, also after a return; and a command
+//! that has an answer gets exactly one. True between two calls, and [`Queue::check`] is the same list
+//! as code:
+//! * a message is in exactly one of `ready`, `unacked` and the cold range;
+//! * every stored message in memory stands before the cold range;
+//! * the stored counters count what is stored, in memory and cold;
+//! * a get waits only for a refill that is under way;
+//! * no consumer holds more unacked messages than its prefetch;
+//! * exactly the consumers with credit stand in line for the next message.
+
+mod cold;
+mod consumers;
+mod deliver;
+mod enqueue;
+mod settle;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use self::{
+    cold::{Cold, Window},
+    consumers::Consumers,
+};
+pub use self::{cold::Refill, consumers::ConsumerSettings};
+use crate::{
+    ids::{ChannelKey, ConsumerId, QueueId, Seq, Timestamp},
+    message::Message,
+    record::{QueueState, Write},
+};
+
+/// Stored messages a queue keeps in memory while they are ready; what was returned may exceed it.
+///
+/// Enough for one read ahead to serve consumers while the next one runs.
+pub const WINDOW_ROWS_MAX: usize = 2000;
+/// Bytes of these messages; the window holds at least one message.
+pub const WINDOW_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes handed out in one go; afterwards the surroundings look whether readers keep up.
+pub const HAND_OUT_BYTES_MAX: usize = 256 * 1024;
+
+/// What somebody asks of a queue.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// Put a message at the end.
+    Enqueue {
+        /// The message.
+        message: Message,
+        /// Who waits for the confirm.
+        confirm: Option<Confirm>,
+    },
+    /// Write down that messages may be handed out from now on. Once per run, and in the store before
+    /// the first [`Command::Resume`] or [`Command::Get`], so that after a crash "not redelivered" is
+    /// never a lie; [`Queue::has_unknown_consumers`] tells whether it is still to be done.
+    MarkConsumed,
+    /// Add a consumer; it gets nothing before [`Command::Resume`]. Answered by
+    /// [`Answer::Subscribed`], [`Answer::ExclusiveUse`], or [`Answer::Deleted`] when the queue ended
+    /// before.
+    Subscribe {
+        /// Who asks.
+        request: RequestId,
+        /// The consumer.
+        consumer: ConsumerId,
+        /// How it wants its messages.
+        settings: ConsumerSettings,
+    },
+    /// The consumer can take messages: its subscription was answered, or its reader caught up.
+    Resume {
+        /// The consumer.
+        consumer: ConsumerId,
+    },
+    /// The consumer's reader is behind; nothing more for it until [`Command::Resume`].
+    Pause {
+        /// The consumer.
+        consumer: ConsumerId,
+    },
+    /// The consumer gets nothing any more; what it holds stays with its channel.
+    Unsubscribe {
+        /// The consumer.
+        consumer: ConsumerId,
+    },
+    /// Hand out one message, outside any prefetch. Answered by [`Answer::Got`].
+    Get {
+        /// Who asks.
+        request: RequestId,
+        /// The channel that will hold it.
+        channel: ChannelKey,
+        /// It is gone once handed out.
+        no_ack: bool,
+    },
+    /// A delivery is done with. Unknown ones are ignored, so that a repeat does no harm.
+    Settle {
+        /// Its position.
+        seq: Seq,
+        /// How.
+        outcome: Outcome,
+    },
+    /// Everything this channel holds goes back, and its consumers end when `ended`.
+    Release {
+        /// The channel.
+        channel: ChannelKey,
+        /// The channel itself is gone; else `basic.recover`.
+        ended: bool,
+    },
+    /// Drop all ready messages. Answered by [`Answer::Purged`].
+    Purge {
+        /// Who asks.
+        request: RequestId,
+    },
+    /// End the queue if the conditions hold. Answered by [`Answer::Deleted`], [`Answer::InUse`] or
+    /// [`Answer::NotEmpty`].
+    Delete {
+        /// Who asks.
+        request: RequestId,
+        /// Only without consumers.
+        if_unused: bool,
+        /// Only without ready messages.
+        if_empty: bool,
+    },
+    /// What was read for the last [`Refill`]; each is answered exactly once.
+    Refilled(Refilled),
+}
+
+/// Rows that came back from the store.
+#[derive(Debug, Clone)]
+pub struct Refilled {
+    /// The rows, in order.
+    pub rows: Vec<StoredMessage>,
+    /// Where the next read has to go on; `None` when the range that was asked for holds no more.
+    pub next: Option<Seq>,
+}
+
+/// One stored row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredMessage {
+    /// Its position.
+    pub seq: Seq,
+    /// When it entered the queue.
+    pub enqueued_at: Timestamp,
+    /// The message.
+    pub message: Message,
+}
+
+/// How a delivery ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Done: the message is gone.
+    Acked,
+    /// Back to its old place, flagged redelivered.
+    Returned,
+    /// Refused for good: the message is gone.
+    Rejected,
+}
+
+/// Names a command whose answer somebody waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RequestId(pub u64);
+
+/// The answer to a command that has one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// The consumer exists and waits for its first [`Command::Resume`].
+    Subscribed,
+    /// Another consumer has the queue for itself, or this one wanted that beside others.
+    ExclusiveUse,
+    /// The message handed out by a get, or `None` from an empty queue.
+    Got(Option<Got>),
+    /// Ready messages dropped.
+    Purged(u64),
+    /// The queue is gone; so many ready messages went with it.
+    Deleted(u64),
+    /// Not deleted: it has consumers.
+    InUse,
+    /// Not deleted: it has ready messages.
+    NotEmpty,
+}
+
+/// A message handed out by a get.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Got {
+    /// Its position.
+    pub seq: Seq,
+    /// Somebody may have had it before.
+    pub redelivered: bool,
+    /// The message.
+    pub message: Message,
+    /// Ready messages left.
+    pub remaining: u64,
+}
+
+/// One publish whose confirm is owed, once per queue it was routed to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Confirm {
+    /// The publisher's channel.
+    pub channel: ChannelKey,
+    /// Its number on that channel, counted from 1.
+    pub number: u64,
+}
+
+/// A message on its way to a consumer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// Who gets it.
+    pub consumer: ConsumerId,
+    /// Its position in this queue.
+    pub seq: Seq,
+    /// Somebody may have had it before.
+    pub redelivered: bool,
+    /// The message.
+    pub message: Message,
+}
+
+/// What commands ask of the surroundings. Separate lists, because their order is the durability
+/// promise.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Committed as one unit.
+    pub writes: Vec<Write>,
+    /// Leave only when `writes` is on disk.
+    pub promises: Vec<Confirm>,
+    /// May leave at once: these messages are not to be stored.
+    pub accepted: Vec<Confirm>,
+    /// May leave at once. A message handed on has promised nothing to its publisher.
+    pub deliveries: Vec<Delivery>,
+    /// May leave at once, before `deliveries`.
+    pub answers: Vec<(RequestId, Answer)>,
+    /// To be read once `writes` is in the store, and given back as [`Command::Refilled`].
+    pub refill: Option<Refill>,
+    /// Consumers that ended with the queue; their clients are told.
+    pub cancelled: Vec<ConsumerId>,
+    /// The last consumer left; a queue that is to go with it goes now.
+    pub unused: bool,
+    /// Stored messages that were counted and then not found. Never so with an intact store:
+    /// somebody must look.
+    pub missing: u64,
+}
+
+/// How many messages a queue has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Depth {
+    /// Waiting to be handed out.
+    pub ready: u64,
+    /// Handed out and not settled.
+    pub unacked: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Ready {
+    message: Message,
+    redelivered: bool,
+    stored: bool,
+}
+
+#[derive(Debug)]
+struct Unacked {
+    holder: Holder,
+    ready: Ready,
+}
+
+/// Who has an unacked message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    Consumer(ConsumerId),
+    /// A `basic.get`; it has no prefetch.
+    Get(ChannelKey),
+}
+
+impl Holder {
+    const fn channel(&self) -> ChannelKey {
+        match self {
+            Self::Consumer(consumer) => consumer.channel,
+            Self::Get(channel) => *channel,
+        }
+    }
+}
+
+/// A `basic.get` that met a queue whose head is still being read.
+#[derive(Debug, Clone, Copy)]
+struct WaitingGet {
+    request: RequestId,
+    channel: ChannelKey,
+    no_ack: bool,
+}
+
+/// One queue.
+#[derive(Debug)]
+pub struct Queue {
+    id: QueueId,
+    durable: bool,
+    /// The window at the head, everything transient, everything returned.
+    ready: BTreeMap<Seq, Ready>,
+    /// The stored ones of `ready`.
+    window: Window,
+    cold: Cold,
+    unacked: BTreeMap<Seq, Unacked>,
+    consumers: Consumers,
+    waiting_gets: VecDeque<WaitingGet>,
+    /// Counters as they will be stored; `next` counts transient messages too.
+    state: QueueState,
+    /// Rows changed since the counters were last written.
+    is_state_stale: bool,
+    /// Stored messages below this were there before the start and may have been handed out then.
+    redelivered_below: Seq,
+    is_deleted: bool,
+}
+
+impl Queue {
+    /// A queue nobody has used yet. Only a durable one asks for anything to be stored.
+    #[must_use]
+    pub fn new(id: QueueId, durable: bool) -> Self {
+        Self::recovered(id, durable, QueueState::default(), true)
+    }
+
+    /// A queue as the store remembers it. After an unclean stop what may have been handed out is
+    /// not known, so that everything counts as redelivered if there was anybody to hand it to.
+    #[must_use]
+    pub fn recovered(id: QueueId, durable: bool, stored: QueueState, is_clean: bool) -> Self {
+        let redelivered_below = if !is_clean && stored.consumed {
+            stored.next
+        } else {
+            stored.delivered_below
+        };
+        Self {
+            id,
+            durable,
+            ready: BTreeMap::new(),
+            window: Window::default(),
+            cold: Cold::of(stored),
+            unacked: BTreeMap::new(),
+            consumers: Consumers::default(),
+            waiting_gets: VecDeque::new(),
+            state: QueueState {
+                delivered_below: redelivered_below,
+                consumed: false,
+                ..stored
+            },
+            is_state_stale: false,
+            redelivered_below,
+            is_deleted: false,
+        }
+    }
+
+    /// Does what `command` says. Messages are not handed out here but by [`Self::hand_out`].
+    pub fn apply(&mut self, now: Timestamp, command: Command, effects: &mut Effects) {
+        match command {
+            Command::Enqueue { message, confirm } => self.enqueue(now, message, confirm, effects),
+            Command::MarkConsumed => self.mark_consumed(),
+            Command::Subscribe {
+                request,
+                consumer,
+                settings,
+            } => {
+                let answer = self.subscribe(consumer, settings);
+                effects.answers.push((request, answer));
+            }
+            Command::Resume { consumer } => self.consumers.resume(consumer),
+            Command::Pause { consumer } => self.consumers.pause(consumer),
+            Command::Unsubscribe { consumer } => self.unsubscribe(consumer, effects),
+            Command::Get {
+                request,
+                channel,
+                no_ack,
+            } => {
+                self.waiting_gets.push_back(WaitingGet {
+                    request,
+                    channel,
+                    no_ack,
+                });
+                self.serve_gets(effects);
+            }
+            Command::Settle { seq, outcome } => self.settle(seq, outcome, effects),
+            Command::Release { channel, ended } => self.release(channel, ended, effects),
+            Command::Purge { request } => {
+                let purged = self.purge(effects);
+                effects.answers.push((request, Answer::Purged(purged)));
+            }
+            Command::Delete {
+                request,
+                if_unused,
+                if_empty,
+            } => {
+                let answer = self.delete(if_unused, if_empty, effects);
+                effects.answers.push((request, answer));
+            }
+            Command::Refilled(refilled) => self.refilled(refilled, effects),
+        }
+    }
+
+    /// Closes a batch of commands: changed counters join the writes of the rows they count.
+    pub fn seal(&mut self, effects: &mut Effects) {
+        if std::mem::take(&mut self.is_state_stale) && self.durable && !self.is_deleted {
+            let state = QueueState {
+                head: self.head(),
+                ..self.state
+            };
+            effects.writes.push(Write::State {
+                queue: self.id,
+                state,
+            });
+        }
+        debug_assert_eq!(self.check(), Ok(()));
+    }
+
+    /// The counters of an orderly stop: from now on nobody is handed anything, and what was is known.
+    #[must_use]
+    pub fn state_at_stop(&self) -> Option<Write> {
+        let state = QueueState {
+            head: self.head(),
+            consumed: false,
+            ..self.state
+        };
+        (self.durable && !self.is_deleted).then_some(Write::State {
+            queue: self.id,
+            state,
+        })
+    }
+
+    /// Nobody may be handed a message of this queue before the store knows that this happens.
+    #[must_use]
+    pub const fn has_unknown_consumers(&self) -> bool {
+        self.durable && !self.state.consumed
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn id(&self) -> QueueId {
+        self.id
+    }
+
+    /// Ready and unacked messages, exact.
+    #[must_use]
+    pub fn depth(&self) -> Depth {
+        Depth {
+            ready: self.ready.len() as u64 + self.cold.messages(),
+            unacked: self.unacked.len() as u64,
+        }
+    }
+
+    /// Consumers, paused or not.
+    #[must_use]
+    pub fn consumer_count(&self) -> usize {
+        self.consumers.len()
+    }
+
+    /// Deleted: everything sent here is answered and forgotten.
+    #[must_use]
+    pub const fn is_deleted(&self) -> bool {
+        self.is_deleted
+    }
+
+    /// The invariants of the module text.
+    ///
+    /// # Errors
+    ///
+    /// The first that does not hold, in words.
+    pub fn check(&self) -> Result<(), String> {
+        self.check_counters()?;
+        self.check_places()?;
+        if !self.waiting_gets.is_empty() && !self.cold.is_asked() {
+            return Err("a get waits and nothing is being read".to_owned());
+        }
+        self.consumers.check(&self.unacked)
+    }
+
+    fn check_counters(&self) -> Result<(), String> {
+        let unacked = self.unacked.values().map(|unacked| &unacked.ready);
+        let in_memory = self.ready.values().chain(unacked);
+        let (mut messages, mut body_bytes) = (self.cold.messages(), self.cold.body_bytes());
+        for stored in in_memory.filter(|ready| ready.stored) {
+            messages += 1;
+            body_bytes += stored.message.body().len() as u64;
+        }
+        if (messages, body_bytes) != (self.state.messages, self.state.body_bytes) {
+            return Err(format!(
+                "{messages} messages of {body_bytes} bytes are stored, counted are {:?}",
+                self.state
+            ));
+        }
+        let window = self.ready.values().fold(Window::default(), |window, ready| window.with(ready));
+        if window != self.window {
+            return Err(format!("the window is {window:?}, counted {:?}", self.window));
+        }
+        Ok(())
+    }
+
+    fn check_places(&self) -> Result<(), String> {
+        if let Some(seq) = self.ready.keys().find(|seq| self.unacked.contains_key(seq)) {
+            return Err(format!("message {seq} is both ready and unacked"));
+        }
+        let ready = self.ready.iter().map(|(&seq, ready)| (seq, ready));
+        let unacked = self.unacked.iter().map(|(&seq, unacked)| (seq, &unacked.ready));
+        for (seq, ready) in ready.chain(unacked) {
+            if seq >= self.state.next {
+                return Err(format!("message {seq} has a place that is still to be given"));
+            }
+            if ready.stored && self.cold.from().is_some_and(|from| seq >= from) {
+                return Err(format!("message {seq} is in memory and in the cold range"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is stored below this position.
+    fn head(&self) -> Seq {
+        let ready = self.ready.keys().next().copied();
+        let unacked = self.unacked.keys().next().copied();
+        [ready, unacked, self.cold.from()]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(self.state.next)
+    }
+
+    fn mark_consumed(&mut self) {
+        if self.has_unknown_consumers() {
+            self.state.consumed = true;
+            self.is_state_stale = true;
+        }
+    }
+
+    fn insert_ready(&mut self, seq: Seq, ready: Ready) {
+        self.window = self.window.with(&ready);
+        self.ready.insert(seq, ready);
+    }
+
+    fn pop_ready(&mut self) -> Option<(Seq, Ready)> {
+        let (seq, ready) = self.ready.pop_first()?;
+        self.window = self.window.without(&ready);
+        Some((seq, ready))
+    }
+
+    /// The message is gone for good.
+    fn forget(&mut self, seq: Seq, ready: &Ready, effects: &mut Effects) {
+        if !ready.stored {
+            return;
+        }
+        self.count_forgotten(1, ready.message.body().len() as u64);
+        effects.writes.push(Write::Forget {
+            queue: self.id,
+            priority: 0,
+            seq,
+        });
+    }
+
+    fn count_forgotten(&mut self, messages: u64, body_bytes: u64) {
+        self.state.messages -= messages;
+        self.state.body_bytes -= body_bytes;
+        self.is_state_stale = true;
+    }
+}

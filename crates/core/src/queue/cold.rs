@@ -1,0 +1,216 @@
+//! The window of stored messages in memory, the cold range behind it, and how one becomes the other.
+
+use super::{Effects, Queue, Ready, Refilled, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX};
+use crate::{
+    ids::{QueueId, Seq},
+    record::QueueState,
+};
+
+/// The read ahead starts when the window is down to this many rows.
+const WINDOW_ROWS_LOW: usize = WINDOW_ROWS_MAX / 2;
+/// And to this many bytes.
+const WINDOW_BYTES_LOW: usize = WINDOW_BYTES_MAX / 2;
+
+/// Rows to be read from the store, in order of their positions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refill {
+    /// The queue.
+    pub queue: QueueId,
+    /// First position to look at.
+    pub from: Seq,
+    /// Position behind the last one.
+    pub until: Seq,
+    /// At most this many rows.
+    pub rows_max: usize,
+    /// No further row once this many bytes are read.
+    pub bytes_max: usize,
+}
+
+/// How much of what is ready in memory is stored as well. Transient messages do not count: they have
+/// no other place to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Window {
+    rows: usize,
+    bytes: usize,
+}
+
+impl Window {
+    #[must_use]
+    pub(super) fn with(self, ready: &Ready) -> Self {
+        if !ready.stored {
+            return self;
+        }
+        Self {
+            rows: self.rows + 1,
+            bytes: self.bytes + ready.message.memory_bytes(),
+        }
+    }
+
+    #[must_use]
+    pub(super) fn without(self, ready: &Ready) -> Self {
+        if !ready.stored {
+            return self;
+        }
+        Self {
+            rows: self.rows - 1,
+            bytes: self.bytes - ready.message.memory_bytes(),
+        }
+    }
+
+    pub(super) const fn is_full(self) -> bool {
+        self.rows >= WINDOW_ROWS_MAX || self.bytes >= WINDOW_BYTES_MAX
+    }
+
+    const fn is_low(self) -> bool {
+        self.rows < WINDOW_ROWS_LOW && self.bytes < WINDOW_BYTES_LOW
+    }
+}
+
+/// Positions whose stored messages are on disk only.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ColdRange {
+    /// Before the first message.
+    pub(super) from: Seq,
+    /// Behind the last one.
+    pub(super) until: Seq,
+    pub(super) messages: u64,
+    pub(super) body_bytes: u64,
+}
+
+/// The cold range and what is being read of it.
+#[derive(Debug)]
+pub(super) struct Cold {
+    range: ColdRange,
+    /// The end of what was asked for; the answer is still to come.
+    asked_until: Option<Seq>,
+}
+
+impl Cold {
+    /// After a start everything stored is cold.
+    pub(super) const fn of(stored: QueueState) -> Self {
+        Self {
+            range: ColdRange {
+                from: stored.head,
+                until: stored.next,
+                messages: stored.messages,
+                body_bytes: stored.body_bytes,
+            },
+            asked_until: None,
+        }
+    }
+
+    pub(super) const fn messages(&self) -> u64 {
+        self.range.messages
+    }
+
+    pub(super) const fn body_bytes(&self) -> u64 {
+        self.range.body_bytes
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.range.messages == 0
+    }
+
+    pub(super) const fn is_asked(&self) -> bool {
+        self.asked_until.is_some()
+    }
+
+    /// Where the range begins, if anything is in it.
+    pub(super) fn from(&self) -> Option<Seq> {
+        (!self.is_empty()).then_some(self.range.from)
+    }
+
+    pub(super) fn push(&mut self, seq: Seq, body_bytes: u64) {
+        if self.is_empty() {
+            self.range.from = seq;
+        }
+        self.range.until = seq.next();
+        self.range.messages += 1;
+        self.range.body_bytes += body_bytes;
+    }
+
+    /// Empties the range and says what it was. A read of it may still be under way.
+    pub(super) fn take(&mut self) -> Option<ColdRange> {
+        let range = self.range;
+        self.range.messages = 0;
+        self.range.body_bytes = 0;
+        (range.messages > 0).then_some(range)
+    }
+
+    /// The message at the start of the range comes into memory; `false` when it is not in the range.
+    fn take_first(&mut self, seq: Seq, body_bytes: u64) -> bool {
+        // A purge may have emptied the range, or moved its start, while the rows were read.
+        if self.is_empty() || seq < self.range.from {
+            return false;
+        }
+        self.range.from = seq.next();
+        self.range.messages -= 1;
+        self.range.body_bytes -= body_bytes;
+        true
+    }
+
+    /// Nothing is left before `next`. Returns what should be left, but has no place to be any more.
+    fn skip_to(&mut self, next: Seq) -> Option<ColdRange> {
+        self.range.from = self.range.from.max(next);
+        if self.range.from < self.range.until {
+            return None;
+        }
+        self.take()
+    }
+}
+
+impl Queue {
+    /// Asks for as many rows as the window has room for, unless that was done already. They come as
+    /// [`super::Command::Refilled`].
+    ///
+    /// Called while the window is low or empty, so that there is room.
+    pub(super) fn ask_refill(&mut self, effects: &mut Effects) {
+        if self.cold.is_empty() || self.cold.is_asked() {
+            return;
+        }
+        let ColdRange { from, until, .. } = self.cold.range;
+        self.cold.asked_until = Some(until);
+        effects.refill = Some(Refill {
+            queue: self.id,
+            from,
+            until,
+            rows_max: WINDOW_ROWS_MAX - self.window.rows,
+            bytes_max: WINDOW_BYTES_MAX - self.window.bytes,
+        });
+    }
+
+    /// Reads ahead for consumers while what is in memory still lasts. Not only when one has credit:
+    /// those with a prefetch are out of it whenever everything was handed out that can be.
+    pub(super) fn read_ahead(&mut self, effects: &mut Effects) {
+        if self.consumers.len() > 0 && self.window.is_low() {
+            self.ask_refill(effects);
+        }
+    }
+
+    pub(super) fn refilled(&mut self, refilled: Refilled, effects: &mut Effects) {
+        let Some(asked_until) = self.cold.asked_until.take() else {
+            return;
+        };
+        let Refilled { rows, next } = refilled;
+        for row in rows {
+            if !self
+                .cold
+                .take_first(row.seq, row.message.body().len() as u64)
+            {
+                continue;
+            }
+            let ready = Ready {
+                redelivered: row.seq < self.redelivered_below,
+                message: row.message,
+                stored: true,
+            };
+            self.insert_ready(row.seq, ready);
+        }
+        // Without this the queue would ask for them for ever.
+        if let Some(missing) = self.cold.skip_to(next.unwrap_or(asked_until)) {
+            self.count_forgotten(missing.messages, missing.body_bytes);
+            effects.missing += missing.messages;
+        }
+        self.serve_gets(effects);
+    }
+}

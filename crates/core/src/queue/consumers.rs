@@ -1,0 +1,249 @@
+//! Who is served next: round robin over consumers with credit, higher priorities first.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::Unacked;
+use crate::ids::{ChannelKey, ConsumerId, Seq};
+
+/// How a consumer wants its messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ConsumerSettings {
+    /// Bound on its unacked messages; 0 is none.
+    pub prefetch: u16,
+    /// Messages are gone once handed out; there is no prefetch then.
+    pub no_ack: bool,
+    /// It wants the queue for itself.
+    pub exclusive: bool,
+    /// Consumers of a lower priority get messages only while this one has no credit.
+    pub priority: i64,
+}
+
+#[derive(Debug)]
+struct Consumer {
+    settings: ConsumerSettings,
+    unacked: u32,
+    /// Its reader is behind, or its subscription was not answered yet.
+    is_paused: bool,
+    /// It stands in the line of its priority.
+    is_in_line: bool,
+}
+
+impl Consumer {
+    fn has_credit(&self) -> bool {
+        let ConsumerSettings {
+            prefetch, no_ack, ..
+        } = self.settings;
+        !self.is_paused && (no_ack || prefetch == 0 || self.unacked < u32::from(prefetch))
+    }
+}
+
+/// The consumers of one priority.
+#[derive(Debug)]
+struct Ring {
+    priority: i64,
+    /// With credit or without; the ring goes with the last one.
+    members: usize,
+    /// Those with credit, the next one in front.
+    line: VecDeque<ConsumerId>,
+}
+
+/// The consumers of one queue.
+///
+/// A consumer without credit stands in no line, so that finding the next never walks over busy ones.
+#[derive(Debug, Default)]
+pub(super) struct Consumers {
+    by_id: BTreeMap<ConsumerId, Consumer>,
+    /// Highest priority first.
+    rings: Vec<Ring>,
+}
+
+impl Consumers {
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(super) fn has_exclusive(&self) -> bool {
+        // It would be the only one.
+        self.by_id
+            .first_key_value()
+            .is_some_and(|(_, consumer)| consumer.settings.exclusive)
+    }
+
+    /// Adds a paused consumer.
+    pub(super) fn add(&mut self, id: ConsumerId, settings: ConsumerSettings) {
+        let consumer = Consumer {
+            settings,
+            unacked: 0,
+            is_paused: true,
+            is_in_line: false,
+        };
+        if self.by_id.insert(id, consumer).is_none() {
+            self.ring(settings.priority).members += 1;
+        }
+    }
+
+    pub(super) fn resume(&mut self, id: ConsumerId) {
+        if let Some(consumer) = self.by_id.get_mut(&id) {
+            consumer.is_paused = false;
+            self.line_up(id);
+        }
+    }
+
+    pub(super) fn pause(&mut self, id: ConsumerId) {
+        if let Some(consumer) = self.by_id.get_mut(&id) {
+            consumer.is_paused = true;
+            if std::mem::take(&mut consumer.is_in_line) {
+                let priority = consumer.settings.priority;
+                self.ring(priority).line.retain(|other| *other != id);
+            }
+        }
+    }
+
+    /// `true` when it was there.
+    pub(super) fn remove(&mut self, id: ConsumerId) -> bool {
+        let Some(consumer) = self.by_id.remove(&id) else {
+            return false;
+        };
+        let priority = consumer.settings.priority;
+        let ring = self.ring(priority);
+        ring.members -= 1;
+        if consumer.is_in_line {
+            ring.line.retain(|other| *other != id);
+        }
+        if ring.members == 0 {
+            self.rings.retain(|ring| ring.priority != priority);
+        }
+        true
+    }
+
+    pub(super) fn remove_channel(&mut self, channel: ChannelKey) {
+        let numbered = |number| ConsumerId { channel, number };
+        let ids: Vec<ConsumerId> = self
+            .by_id
+            .range(numbered(0)..=numbered(u32::MAX))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in ids {
+            self.remove(id);
+        }
+    }
+
+    /// Removes all of them, in the order of their ids.
+    pub(super) fn drain_into(&mut self, removed: &mut Vec<ConsumerId>) {
+        removed.extend(self.by_id.keys());
+        self.by_id.clear();
+        self.rings.clear();
+    }
+
+    pub(super) fn is_anyone_ready(&self) -> bool {
+        self.rings.iter().any(|ring| !ring.line.is_empty())
+    }
+
+    /// The consumer whose turn it is, charged with one message; and whether it is done with the
+    /// message at once.
+    pub(super) fn next_ready(&mut self) -> Option<(ConsumerId, bool)> {
+        let ring = self.rings.iter_mut().find(|ring| !ring.line.is_empty())?;
+        let id = ring.line.pop_front()?;
+        let consumer = self.by_id.get_mut(&id)?;
+        if !consumer.settings.no_ack {
+            consumer.unacked += 1;
+        }
+        if consumer.has_credit() {
+            ring.line.push_back(id);
+        } else {
+            consumer.is_in_line = false;
+        }
+        Some((id, consumer.settings.no_ack))
+    }
+
+    /// One unacked message less.
+    pub(super) fn give_back(&mut self, id: ConsumerId) {
+        if let Some(consumer) = self.by_id.get_mut(&id) {
+            consumer.unacked -= 1;
+            self.line_up(id);
+        }
+    }
+
+    /// What must hold of consumers, given what is unacked.
+    pub(super) fn check(&self, unacked: &BTreeMap<Seq, Unacked>) -> Result<(), String> {
+        let mut held: BTreeMap<ConsumerId, u32> = BTreeMap::new();
+        for id in unacked.values().filter_map(Unacked::consumer) {
+            *held.entry(id).or_default() += 1;
+        }
+        let mut places: BTreeMap<(i64, ConsumerId), usize> = BTreeMap::new();
+        for ring in &self.rings {
+            for &id in &ring.line {
+                *places.entry((ring.priority, id)).or_default() += 1;
+            }
+        }
+        for (&id, consumer) in &self.by_id {
+            let holds = held.get(&id).copied().unwrap_or(0);
+            let ConsumerSettings {
+                prefetch, priority, ..
+            } = consumer.settings;
+            if holds != consumer.unacked || (prefetch > 0 && holds > u32::from(prefetch)) {
+                return Err(format!("{id:?} holds {holds} messages: {consumer:?}"));
+            }
+            let places = places.remove(&(priority, id)).unwrap_or(0);
+            if consumer.is_in_line != consumer.has_credit()
+                || places != usize::from(consumer.is_in_line)
+            {
+                return Err(format!(
+                    "{id:?} stands {places} times in line: {consumer:?}"
+                ));
+            }
+        }
+        if !places.is_empty() {
+            return Err(format!("{places:?} stand in line and should not"));
+        }
+        self.check_rings()
+    }
+
+    fn check_rings(&self) -> Result<(), String> {
+        if !self.rings.is_sorted_by(|a, b| a.priority > b.priority) {
+            return Err(format!("rings in the wrong order: {:?}", self.rings));
+        }
+        let mut members: BTreeMap<i64, usize> = BTreeMap::new();
+        for consumer in self.by_id.values() {
+            *members.entry(consumer.settings.priority).or_default() += 1;
+        }
+        let counted = self.rings.iter().map(|ring| (ring.priority, ring.members));
+        if !counted.rev().eq(members.clone()) {
+            return Err(format!("members are {members:?}, counted {:?}", self.rings));
+        }
+        Ok(())
+    }
+
+    /// Puts a consumer with credit at the end of its line, once.
+    fn line_up(&mut self, id: ConsumerId) {
+        let Some(consumer) = self.by_id.get_mut(&id) else {
+            return;
+        };
+        if consumer.is_in_line || !consumer.has_credit() {
+            return;
+        }
+        consumer.is_in_line = true;
+        let priority = consumer.settings.priority;
+        self.ring(priority).line.push_back(id);
+    }
+
+    /// The ring of this priority; a new one is empty.
+    fn ring(&mut self, priority: i64) -> &mut Ring {
+        let at = self
+            .rings
+            .partition_point(|ring| ring.priority > priority);
+        if self
+            .rings
+            .get(at)
+            .is_none_or(|ring| ring.priority != priority)
+        {
+            let ring = Ring {
+                priority,
+                members: 0,
+                line: VecDeque::new(),
+            };
+            self.rings.insert(at, ring);
+        }
+        &mut self.rings[at]
+    }
+}

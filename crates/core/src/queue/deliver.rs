@@ -1,0 +1,101 @@
+//! Messages go out: to consumers with credit, and to gets.
+
+use super::{
+    Answer, Delivery, Effects, Got, HAND_OUT_BYTES_MAX, Holder, Queue, Ready, Unacked, WaitingGet,
+};
+use crate::ids::Seq;
+
+impl Queue {
+    /// Hands ready messages to consumers with credit, in order, up to [`HAND_OUT_BYTES_MAX`] bytes.
+    ///
+    /// `true` when there is more to hand out at once; the caller looks at its readers' buffers in
+    /// between. The only place where a message goes from ready to a consumer.
+    pub fn hand_out(&mut self, effects: &mut Effects) -> bool {
+        let mut bytes_left = HAND_OUT_BYTES_MAX;
+        while self.consumers.is_anyone_ready() {
+            let Some((seq, ready)) = self.take_head(effects) else {
+                break;
+            };
+            if bytes_left == 0 {
+                self.insert_ready(seq, ready);
+                return true;
+            }
+            bytes_left = bytes_left.saturating_sub(ready.message.memory_bytes());
+            let Some((consumer, no_ack)) = self.consumers.next_ready() else {
+                self.insert_ready(seq, ready);
+                break;
+            };
+            effects.deliveries.push(Delivery {
+                consumer,
+                seq,
+                redelivered: ready.redelivered,
+                message: ready.message.clone(),
+            });
+            self.handed_to(seq, ready, Holder::Consumer(consumer), no_ack, effects);
+        }
+        self.read_ahead(effects);
+        false
+    }
+
+    /// Answers waiting gets in their order, as far as the head of the queue is known.
+    pub(super) fn serve_gets(&mut self, effects: &mut Effects) {
+        while let Some(&WaitingGet {
+            request,
+            channel,
+            no_ack,
+        }) = self.waiting_gets.front()
+        {
+            let Some((seq, ready)) = self.take_head(effects) else {
+                if self.cold.is_empty() {
+                    effects.answers.push((request, Answer::Got(None)));
+                    self.waiting_gets.pop_front();
+                    continue;
+                }
+                return;
+            };
+            self.waiting_gets.pop_front();
+            let got = Got {
+                seq,
+                redelivered: ready.redelivered,
+                message: ready.message.clone(),
+                remaining: self.depth().ready,
+            };
+            effects.answers.push((request, Answer::Got(Some(got))));
+            self.handed_to(seq, ready, Holder::Get(channel), no_ack, effects);
+        }
+    }
+
+    /// Takes the oldest ready message; asks for a refill and answers `None` when it is cold.
+    fn take_head(&mut self, effects: &mut Effects) -> Option<(Seq, Ready)> {
+        if let Some(cold_from) = self.cold.from()
+            && self
+                .ready
+                .first_key_value()
+                .is_none_or(|(&seq, _)| seq > cold_from)
+        {
+            self.ask_refill(effects);
+            return None;
+        }
+        self.pop_ready()
+    }
+
+    fn handed_to(
+        &mut self,
+        seq: Seq,
+        ready: Ready,
+        holder: Holder,
+        no_ack: bool,
+        effects: &mut Effects,
+    ) {
+        debug_assert!(
+            !self.has_unknown_consumers(),
+            "handed out before that was written down"
+        );
+        self.state.delivered_below = self.state.delivered_below.max(seq.next());
+        if no_ack {
+            self.forget(seq, &ready, effects);
+        } else {
+            self.unacked.insert(seq, Unacked { holder, ready });
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! A message enters the queue.
+
+use super::{Confirm, Effects, Queue, Ready};
+use crate::{ids::Timestamp, message::Message, record::Write};
+
+impl Queue {
+    pub(super) fn enqueue(
+        &mut self,
+        now: Timestamp,
+        message: Message,
+        confirm: Option<Confirm>,
+        effects: &mut Effects,
+    ) {
+        if self.is_deleted {
+            // It was routed here just before: gone with the queue, and as good as delivered.
+            effects.accepted.extend(confirm);
+            return;
+        }
+        let seq = self.state.next;
+        self.state.next = seq.next();
+        if !(self.durable && message.is_persistent()) {
+            effects.accepted.extend(confirm);
+            let ready = Ready {
+                message,
+                redelivered: false,
+                stored: false,
+            };
+            self.insert_ready(seq, ready);
+            return;
+        }
+        let body_bytes = message.body().len() as u64;
+        self.state.messages += 1;
+        self.state.body_bytes += body_bytes;
+        self.is_state_stale = true;
+        effects.promises.extend(confirm);
+        effects.writes.push(Write::Put {
+            queue: self.id,
+            priority: 0,
+            seq,
+            enqueued_at: now,
+            message: message.clone(),
+        });
+        // Behind cold messages it is cold as well, else it would overtake them.
+        if self.window.is_full() || !self.cold.is_empty() {
+            self.cold.push(seq, body_bytes);
+        } else {
+            let ready = Ready {
+                message,
+                redelivered: false,
+                stored: true,
+            };
+            self.insert_ready(seq, ready);
+        }
+    }
+}

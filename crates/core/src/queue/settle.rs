@@ -1,0 +1,141 @@
+//! Deliveries end, consumers come and go, the queue is emptied or deleted.
+
+use super::{
+    Answer, ConsumerSettings, Effects, Holder, Outcome, Queue, Ready, Unacked, cold::Window,
+};
+use crate::{
+    ids::{ChannelKey, ConsumerId, Seq},
+    record::{MetaChange, Write},
+};
+
+impl Queue {
+    pub(super) fn settle(&mut self, seq: Seq, outcome: Outcome, effects: &mut Effects) {
+        let Some(unacked) = self.unacked.remove(&seq) else {
+            return;
+        };
+        if let Holder::Consumer(consumer) = unacked.holder {
+            self.consumers.give_back(consumer);
+        }
+        match outcome {
+            Outcome::Acked | Outcome::Rejected => self.forget(seq, &unacked.ready, effects),
+            Outcome::Returned => self.put_back(seq, unacked.ready),
+        }
+    }
+
+    /// Everything the channel holds returns to its old place.
+    ///
+    /// Looks at every unacked message: an index by channel would cost each delivery more than it
+    /// saves when a channel ends.
+    pub(super) fn release(&mut self, channel: ChannelKey, ended: bool, effects: &mut Effects) {
+        let held: Vec<Seq> = self
+            .unacked
+            .iter()
+            .filter(|(_, unacked)| unacked.holder.channel() == channel)
+            .map(|(&seq, _)| seq)
+            .collect();
+        if ended {
+            let answers = &mut effects.answers;
+            self.waiting_gets.retain(|get| {
+                let stays = get.channel != channel;
+                if !stays {
+                    answers.push((get.request, Answer::Got(None)));
+                }
+                stays
+            });
+            let had_consumers = self.consumers.len() > 0;
+            self.consumers.remove_channel(channel);
+            effects.unused |= had_consumers && self.consumers.len() == 0;
+        }
+        for seq in held {
+            self.settle(seq, Outcome::Returned, effects);
+        }
+    }
+
+    pub(super) fn subscribe(&mut self, consumer: ConsumerId, settings: ConsumerSettings) -> Answer {
+        if self.is_deleted {
+            return Answer::Deleted(0);
+        }
+        if self.consumers.has_exclusive() || (settings.exclusive && self.consumers.len() > 0) {
+            return Answer::ExclusiveUse;
+        }
+        self.consumers.add(consumer, settings);
+        Answer::Subscribed
+    }
+
+    pub(super) fn unsubscribe(&mut self, consumer: ConsumerId, effects: &mut Effects) {
+        if self.consumers.remove(consumer) {
+            effects.unused |= self.consumers.len() == 0;
+        }
+    }
+
+    /// Drops ready messages; unacked ones are untouched and can still come back.
+    pub(super) fn purge(&mut self, effects: &mut Effects) -> u64 {
+        let purged = self.depth().ready;
+        while let Some((seq, ready)) = self.pop_ready() {
+            self.forget(seq, &ready, effects);
+        }
+        if let Some(range) = self.cold.take() {
+            self.count_forgotten(range.messages, range.body_bytes);
+            effects.writes.push(Write::ForgetRange {
+                queue: self.id,
+                priority: 0,
+                from: range.from,
+                until: range.until,
+            });
+        }
+        self.serve_gets(effects);
+        purged
+    }
+
+    pub(super) fn delete(
+        &mut self,
+        if_unused: bool,
+        if_empty: bool,
+        effects: &mut Effects,
+    ) -> Answer {
+        let ready = self.depth().ready;
+        if if_unused && self.consumers.len() > 0 {
+            return Answer::InUse;
+        }
+        if if_empty && ready > 0 {
+            return Answer::NotEmpty;
+        }
+        if self.is_deleted {
+            return Answer::Deleted(0);
+        }
+        self.is_deleted = true;
+        self.consumers.drain_into(&mut effects.cancelled);
+        self.ready.clear();
+        self.window = Window::default();
+        self.unacked.clear();
+        self.cold.take();
+        self.state.messages = 0;
+        self.state.body_bytes = 0;
+        self.serve_gets(effects);
+        if self.durable {
+            effects
+                .writes
+                .push(Write::Meta(MetaChange::DeleteQueue(self.id)));
+        }
+        Answer::Deleted(ready)
+    }
+
+    fn put_back(&mut self, seq: Seq, ready: Ready) {
+        self.insert_ready(
+            seq,
+            Ready {
+                redelivered: true,
+                ..ready
+            },
+        );
+    }
+}
+
+impl Unacked {
+    pub(super) const fn consumer(&self) -> Option<ConsumerId> {
+        match self.holder {
+            Holder::Consumer(consumer) => Some(consumer),
+            Holder::Get(_) => None,
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What is kept about vhosts, exchanges, queues, bindings and users, and how it changes.
+//!
+//! A record is the whole truth about one object; `store` writes it, the routing tables are made from it.
+
+use leveret_wire::value::{FieldTable, ShortString};
+
+use crate::ids::{ConnectionId, QueueId, Seq};
+
+/// How an exchange chooses among its bindings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ExchangeKind {
+    /// Binding key equals routing key.
+    Direct,
+    /// Every binding.
+    Fanout,
+    /// Binding key is a pattern of words.
+    Topic,
+    /// Binding arguments are compared with the message's headers.
+    Headers,
+}
+
+impl ExchangeKind {
+    /// The name in `exchange.declare`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Fanout => "fanout",
+            Self::Topic => "topic",
+            Self::Headers => "headers",
+        }
+    }
+
+    /// The kind with this name, if there is one.
+    #[must_use]
+    pub fn from_name(name: &[u8]) -> Option<Self> {
+        [Self::Direct, Self::Fanout, Self::Topic, Self::Headers]
+            .into_iter()
+            .find(|kind| kind.name().as_bytes() == name)
+    }
+}
+
+/// One exchange.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExchangeRecord {
+    /// Its vhost.
+    pub vhost: ShortString,
+    /// Its name; unique in the vhost. Empty for the default exchange.
+    pub name: ShortString,
+    /// How it routes.
+    pub kind: ExchangeKind,
+    /// Outlives a restart.
+    pub durable: bool,
+    /// Goes with its last binding as a source.
+    pub auto_delete: bool,
+    /// Clients may bind it but not publish to it.
+    pub internal: bool,
+    /// Arguments of the declare, also those nobody knows.
+    pub arguments: FieldTable,
+}
+
+/// One queue; its messages are elsewhere.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueRecord {
+    /// Its number, never given twice.
+    pub id: QueueId,
+    /// Its vhost.
+    pub vhost: ShortString,
+    /// Its name; unique in the vhost.
+    pub name: ShortString,
+    /// Outlives a restart. An exclusive queue never does.
+    pub durable: bool,
+    /// Only this connection may use it, and it ends with it.
+    pub exclusive_to: Option<ConnectionId>,
+    /// Goes with its last consumer.
+    pub auto_delete: bool,
+    /// Arguments of the declare, also those nobody knows.
+    pub arguments: FieldTable,
+}
+
+/// Where a binding leads.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Destination {
+    /// A queue of the same vhost.
+    Queue(ShortString),
+    /// Another exchange of the same vhost.
+    Exchange(ShortString),
+}
+
+/// One binding. All fields together are its identity.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BindingRecord {
+    /// Its vhost.
+    pub vhost: ShortString,
+    /// The exchange that is asked.
+    pub source: ShortString,
+    /// Where a matching message goes.
+    pub destination: Destination,
+    /// The binding key.
+    pub key: ShortString,
+    /// Arguments, compared with their types; their order does not matter.
+    pub arguments: FieldTable,
+}
+
+/// A user who may log in.
+#[derive(Clone, PartialEq, Eq)]
+pub struct UserRecord {
+    /// The login name.
+    pub name: ShortString,
+    /// Four bytes of salt, then SHA-256 over salt and password, as RabbitMQ's definitions have it.
+    pub password_hash: Vec<u8>,
+    /// `administrator`, `monitoring` and so on.
+    pub tags: Vec<String>,
+}
+
+impl std::fmt::Debug for UserRecord {
+    // No hash in any output.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UserRecord")
+            .field("name", &self.name)
+            .field("tags", &self.tags)
+            .finish()
+    }
+}
+
+/// One change of what outlives a restart. A list of them is applied as a whole or not at all.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MetaChange {
+    /// A vhost exists from now on.
+    PutVhost(ShortString),
+    /// An exchange exists from now on, or with other properties.
+    PutExchange(ExchangeRecord),
+    /// An exchange is gone; its bindings are listed on their own.
+    DeleteExchange {
+        /// Its vhost.
+        vhost: ShortString,
+        /// Its name.
+        name: ShortString,
+    },
+    /// A queue exists from now on.
+    PutQueue(QueueRecord),
+    /// A queue and all its messages are gone.
+    DeleteQueue(QueueId),
+    /// A binding exists from now on.
+    PutBinding(BindingRecord),
+    /// A binding is gone.
+    DeleteBinding(BindingRecord),
+    /// A user exists from now on, or with another password or tags.
+    PutUser(UserRecord),
+    /// Queue numbers below this one have been given.
+    NextQueueId(QueueId),
+}
+
+/// The stored counters of one queue, written in the batch of the rows they count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueueState {
+    /// No row is stored below this position.
+    pub head: Seq,
+    /// The position the next message gets.
+    pub next: Seq,
+    /// Stored rows, ready or unacked.
+    pub messages: u64,
+    /// Body bytes of these rows.
+    pub body_bytes: u64,
+    /// Messages below this position may have been handed to somebody.
+    pub delivered_below: Seq,
+    /// Somebody may have been handed any message: there were consumers or gets since the queue was
+    /// last written down cleanly.
+    pub consumed: bool,
+}
+
+/// One change of a queue's stored rows.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// Store a message; this place was never used before.
+    Put {
+        /// The queue.
+        queue: QueueId,
+        /// Priority within the queue, 0 for queues without.
+        priority: u8,
+        /// Its position.
+        seq: Seq,
+        /// When it entered the queue.
+        enqueued_at: crate::ids::Timestamp,
+        /// The message.
+        message: crate::message::Message,
+    },
+    /// Remove a message that was put exactly once.
+    Forget {
+        /// The queue.
+        queue: QueueId,
+        /// Its priority.
+        priority: u8,
+        /// Its position.
+        seq: Seq,
+    },
+    /// Remove every stored row of a priority with `from <= seq < until`; none of them is removed
+    /// by a `Forget` later.
+    ForgetRange {
+        /// The queue.
+        queue: QueueId,
+        /// Their priority.
+        priority: u8,
+        /// First position.
+        from: Seq,
+        /// Position behind the last.
+        until: Seq,
+    },
+    /// The counters after all writes before this one.
+    State {
+        /// The queue.
+        queue: QueueId,
+        /// Its counters.
+        state: QueueState,
+    },
+    /// A change of metadata.
+    Meta(MetaChange),
+}

@@ -1,0 +1,273 @@
+//! Why an operation on a vhost or queue is refused: RabbitMQ's code and text for each.
+//!
+//! A refusal closes the channel, or the connection where its code is a hard one. The texts are those
+//! of RabbitMQ 4.3, which clients and people match on.
+
+use leveret_wire::{
+    reply_code::ReplyCode,
+    value::{FieldValue, ShortString},
+};
+
+/// What kind of object an error speaks of, as it stands in the texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObjectKind {
+    /// A queue.
+    Queue,
+    /// An exchange.
+    Exchange,
+}
+
+impl std::fmt::Display for ObjectKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Queue => "queue",
+            Self::Exchange => "exchange",
+        })
+    }
+}
+
+/// An operation that is not carried out; `Display` is the text behind `NAME - `.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// A queue or exchange that does not exist.
+    #[error("no {kind} '{name}' in vhost '{vhost}'")]
+    NotFound {
+        /// Queue or exchange.
+        kind: ObjectKind,
+        /// Its name.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+    },
+    /// An empty queue name on a channel that has not declared a queue.
+    #[error("no previously declared queue")]
+    NoPreviouslyDeclaredQueue,
+    /// Anything that changes the nameless exchange or binds it.
+    #[error("operation not permitted on the default exchange")]
+    DefaultExchange,
+    /// A new object with a name kept for the broker.
+    #[error("{kind} name '{name}' contains reserved prefix 'amq.*'")]
+    ReservedName {
+        /// Queue or exchange.
+        kind: ObjectKind,
+        /// The name asked for.
+        name: ShortString,
+    },
+    /// Deletion of a predeclared exchange.
+    #[error("deletion of system exchange '{name}' in vhost '{vhost}' not allowed")]
+    SystemExchange {
+        /// Its name.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+    },
+    /// Publish to an exchange that only takes messages from other exchanges.
+    #[error("cannot publish to internal exchange '{name}' in vhost '{vhost}'")]
+    InternalExchange {
+        /// Its name.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+    },
+    /// A consume that meets an exclusive consumer, or wants to be one beside others.
+    #[error("queue '{name}' in vhost '{vhost}' in exclusive use")]
+    ExclusiveUse {
+        /// The queue.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+    },
+    /// An exclusive queue of another connection, or a redeclare with another exclusive flag.
+    #[error(
+        "cannot obtain exclusive access to locked queue '{name}' in vhost '{vhost}'. It could be \
+         originally declared on another connection or the exclusive property value does not match \
+         that of the original declaration."
+    )]
+    Locked {
+        /// The queue.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+    },
+    /// `exchange.declare` with the empty type.
+    #[error("invalid exchange type ''")]
+    EmptyExchangeType,
+    /// `exchange.declare` with a type nobody knows.
+    #[error("unknown exchange type '{name}'")]
+    UnknownExchangeType {
+        /// The type asked for.
+        name: ShortString,
+    },
+    /// A redeclare with another flag.
+    #[error(
+        "inequivalent arg '{arg}' for {kind} '{name}' in vhost '{vhost}': received '{received}' but \
+         current is '{current}'"
+    )]
+    Inequivalent {
+        /// Queue or exchange.
+        kind: ObjectKind,
+        /// Its name.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+        /// The flag or argument.
+        arg: String,
+        /// As asked for now.
+        received: String,
+        /// As declared before.
+        current: String,
+    },
+    /// A redeclare without an argument the first declare had.
+    #[error(
+        "inequivalent arg '{arg}' for {kind} '{name}' in vhost '{vhost}': received none but current \
+         is the value '{}' of type '{}'", .current, .current.type_name()
+    )]
+    ArgumentMissing {
+        /// Queue or exchange.
+        kind: ObjectKind,
+        /// Its name.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+        /// The argument.
+        arg: String,
+        /// As declared before.
+        current: FieldValue,
+    },
+    /// A redeclare with an argument the first declare had not.
+    #[error(
+        "inequivalent arg '{arg}' for {kind} '{name}' in vhost '{vhost}': received the value '{}' of \
+         type '{}' but current is none", .received, .received.type_name()
+    )]
+    ArgumentNew {
+        /// Queue or exchange.
+        kind: ObjectKind,
+        /// Its name.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+        /// The argument.
+        arg: String,
+        /// As asked for now.
+        received: FieldValue,
+    },
+    /// An argument of a type the object cannot take.
+    #[error("invalid type '{type_name}' for arg '{arg}' in {kind} '{name}' in vhost '{vhost}'")]
+    InvalidArgumentType {
+        /// Queue or exchange.
+        kind: ObjectKind,
+        /// Its name.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+        /// The argument.
+        arg: String,
+        /// RabbitMQ's name of the type received.
+        type_name: &'static str,
+    },
+    /// An argument out of its range; `detail` is RabbitMQ's term for it.
+    #[error("invalid arg '{arg}' for queue '{name}' in vhost '{vhost}': {detail}")]
+    InvalidArgument {
+        /// The queue.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+        /// The argument.
+        arg: String,
+        /// For example `{value_negative,-1}`.
+        detail: String,
+    },
+    /// A known argument that classic queues do not take.
+    #[error("invalid arg '{arg}' for queue '{name}' in vhost '{vhost}' of queue type rabbit_classic_queue")]
+    ArgumentOfOtherType {
+        /// The queue.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+        /// The argument.
+        arg: String,
+    },
+    /// `if-unused` on an object in use.
+    #[error("{kind} '{name}' in vhost '{vhost}' in use")]
+    InUse {
+        /// Queue or exchange.
+        kind: ObjectKind,
+        /// Its name.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+    },
+    /// `if-empty` on a queue with ready messages.
+    #[error("queue '{name}' in vhost '{vhost}' not empty")]
+    NotEmpty {
+        /// The queue.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+    },
+    /// A topic binding with more `#` than the broker matches.
+    #[error("Topic binding key '{key}' uses {count} '#' wildcards, at most 2 are allowed")]
+    TooManyWildcards {
+        /// The binding key.
+        key: ShortString,
+        /// How often `#` stands in it.
+        count: usize,
+    },
+    /// A headers binding with an `x-match` nobody knows.
+    #[error("Invalid x-match field value {value}; expected all, any, all-with-x, or any-with-x")]
+    InvalidMatch {
+        /// As RabbitMQ prints binaries.
+        value: String,
+    },
+    /// A headers binding with an `x-match` that is not a string.
+    #[error("Invalid x-match field type {type_name} (value {value}); expected longstr")]
+    InvalidMatchType {
+        /// RabbitMQ's name of the type.
+        type_name: &'static str,
+        /// The value as RabbitMQ prints it.
+        value: String,
+    },
+    /// Something this broker does not do yet; `what` is a whole sentence.
+    #[error("{what}")]
+    NotImplemented {
+        /// What is missing.
+        what: String,
+    },
+    /// The storage refused the change; nothing was done.
+    #[error("{what}")]
+    Storage {
+        /// What happened.
+        what: String,
+    },
+}
+
+impl Refusal {
+    /// What the peer sees. No other function turns a refusal into a number.
+    #[must_use]
+    pub const fn reply_code(&self) -> ReplyCode {
+        match self {
+            Self::NotFound { .. } | Self::NoPreviouslyDeclaredQueue => ReplyCode::NotFound,
+            Self::DefaultExchange
+            | Self::ReservedName { .. }
+            | Self::SystemExchange { .. }
+            | Self::InternalExchange { .. }
+            | Self::ExclusiveUse { .. } => ReplyCode::AccessRefused,
+            Self::Locked { .. } => ReplyCode::ResourceLocked,
+            Self::EmptyExchangeType
+            | Self::UnknownExchangeType { .. }
+            | Self::Inequivalent { .. }
+            | Self::ArgumentMissing { .. }
+            | Self::ArgumentNew { .. }
+            | Self::InvalidArgumentType { .. }
+            | Self::InvalidArgument { .. }
+            | Self::ArgumentOfOtherType { .. }
+            | Self::InUse { .. }
+            | Self::NotEmpty { .. }
+            | Self::TooManyWildcards { .. }
+            | Self::InvalidMatch { .. }
+            | Self::InvalidMatchType { .. } => ReplyCode::PreconditionFailed,
+            Self::NotImplemented { .. } => ReplyCode::NotImplemented,
+            Self::Storage { .. } => ReplyCode::InternalError,
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! One vhost's exchanges, queues and bindings, and where a message goes.
+//!
+//! [`Vhost`] is a value: a clone is a snapshot that costs nothing and never changes, which is what
+//! routing reads. Changes are made to a clone that then replaces it; each says what of it outlives a
+//! restart. The checks and their order are RabbitMQ's.
+
+mod bindings;
+mod declare;
+mod route;
+
+use std::sync::Arc;
+
+use leveret_wire::value::{FieldTable, ShortString};
+use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
+
+pub use self::{
+    declare::{ExchangeDeclare, QueueDeclare, QueueDeclared},
+    route::Route,
+};
+use crate::{
+    exchange::{BindingId, Exchange},
+    ids::{ConnectionId, QueueId},
+    record::{BindingRecord, Destination, ExchangeKind, ExchangeRecord, QueueRecord},
+    refusal::{ObjectKind, Refusal},
+};
+
+/// Exchanges every vhost has from the start.
+const PREDECLARED: [(&str, ExchangeKind, bool); 7] = [
+    ("", ExchangeKind::Direct, false),
+    ("amq.direct", ExchangeKind::Direct, false),
+    ("amq.fanout", ExchangeKind::Fanout, false),
+    ("amq.headers", ExchangeKind::Headers, false),
+    ("amq.match", ExchangeKind::Headers, false),
+    ("amq.topic", ExchangeKind::Topic, false),
+    ("amq.rabbitmq.trace", ExchangeKind::Topic, true),
+];
+
+/// Names the broker keeps for itself.
+const RESERVED_PREFIX: &[u8] = b"amq.";
+
+/// A snapshot of one vhost.
+#[derive(Debug, Clone)]
+pub struct Vhost {
+    name: ShortString,
+    exchanges: RedBlackTreeMapSync<ShortString, Exchange>,
+    queues: RedBlackTreeMapSync<ShortString, Arc<QueueRecord>>,
+    /// Which bindings lead to a destination; the source has the bindings themselves.
+    leading_to: RedBlackTreeMapSync<Destination, RedBlackTreeSetSync<(ShortString, BindingId)>>,
+}
+
+impl Vhost {
+    /// A vhost with nothing but the predeclared exchanges.
+    #[must_use]
+    pub fn new(name: ShortString) -> Self {
+        let mut vhost = Self {
+            name,
+            exchanges: RedBlackTreeMapSync::default(),
+            queues: RedBlackTreeMapSync::default(),
+            leading_to: RedBlackTreeMapSync::default(),
+        };
+        for (name, kind, internal) in PREDECLARED {
+            vhost.restore_exchange(ExchangeRecord {
+                vhost: vhost.name.clone(),
+                name: ShortString::from_static(name),
+                kind,
+                durable: true,
+                auto_delete: false,
+                internal,
+                arguments: FieldTable::default(),
+            });
+        }
+        vhost
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(&self) -> &ShortString {
+        &self.name
+    }
+
+    /// Puts back an exchange that was stored.
+    pub fn restore_exchange(&mut self, record: ExchangeRecord) {
+        self.exchanges
+            .insert_mut(record.name.clone(), Exchange::new(record));
+    }
+
+    /// Puts back a queue that was stored.
+    pub fn restore_queue(&mut self, record: QueueRecord) {
+        self.queues
+            .insert_mut(record.name.clone(), Arc::new(record));
+    }
+
+    /// Puts back a binding that was stored; its ends are there already.
+    pub fn restore_binding(&mut self, record: BindingRecord) {
+        self.add_binding(record);
+    }
+
+    /// Every exchange, by name.
+    pub fn exchanges(&self) -> impl Iterator<Item = &Exchange> {
+        self.exchanges.values()
+    }
+
+    /// Every queue, by name.
+    pub fn queues(&self) -> impl Iterator<Item = &Arc<QueueRecord>> {
+        self.queues.values()
+    }
+
+    /// The exchange of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotFound`].
+    pub fn exchange(&self, name: &ShortString) -> Result<&Exchange, Refusal> {
+        self.exchanges.get(name).ok_or_else(|| Refusal::NotFound {
+            kind: ObjectKind::Exchange,
+            name: name.clone(),
+            vhost: self.name.clone(),
+        })
+    }
+
+    /// The queue of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotFound`].
+    pub fn queue(&self, name: &ShortString) -> Result<&Arc<QueueRecord>, Refusal> {
+        self.queues.get(name).ok_or_else(|| Refusal::NotFound {
+            kind: ObjectKind::Queue,
+            name: name.clone(),
+            vhost: self.name.clone(),
+        })
+    }
+
+    /// The queue of this name, if this connection may use it.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotFound`], or [`Refusal::Locked`] for another connection's exclusive queue.
+    pub fn usable_queue(
+        &self,
+        name: &ShortString,
+        connection: ConnectionId,
+    ) -> Result<&Arc<QueueRecord>, Refusal> {
+        let record = self.queue(name)?;
+        if record.exclusive_to.is_some_and(|owner| owner != connection) {
+            return Err(self.locked(name));
+        }
+        Ok(record)
+    }
+
+    /// Queues that end with this connection.
+    pub fn exclusive_queues(&self, connection: ConnectionId) -> impl Iterator<Item = QueueId> {
+        self.queues
+            .values()
+            .filter(move |record| record.exclusive_to == Some(connection))
+            .map(|record| record.id)
+    }
+
+    fn locked(&self, name: &ShortString) -> Refusal {
+        Refusal::Locked {
+            name: name.clone(),
+            vhost: self.name.clone(),
+        }
+    }
+}
+
+fn is_reserved(name: &ShortString) -> bool {
+    name.as_bytes().starts_with(RESERVED_PREFIX)
+}

@@ -1,0 +1,290 @@
+//! Exchanges and queues are declared: new ones checked, known ones compared.
+
+use std::sync::Arc;
+
+use leveret_wire::value::{FieldTable, FieldValue, ShortString, equivalent};
+
+use super::Vhost;
+use crate::{
+    arguments,
+    exchange::Exchange,
+    ids::{ConnectionId, QueueId},
+    record::{ExchangeKind, ExchangeRecord, MetaChange, QueueRecord},
+    refusal::{ObjectKind, Refusal},
+};
+
+/// `exchange.declare`.
+#[derive(Debug, Clone)]
+pub struct ExchangeDeclare {
+    /// Its name.
+    pub name: ShortString,
+    /// The name of its type.
+    pub kind: ShortString,
+    /// Only look whether it is there.
+    pub passive: bool,
+    /// Outlives a restart.
+    pub durable: bool,
+    /// Goes with its last binding as a source.
+    pub auto_delete: bool,
+    /// Clients may not publish to it.
+    pub internal: bool,
+    /// Arguments.
+    pub arguments: FieldTable,
+}
+
+/// `queue.declare` with a name, which the broker may have made.
+#[derive(Debug, Clone)]
+pub struct QueueDeclare {
+    /// Its name.
+    pub name: ShortString,
+    /// The broker made the name up, so that the reserved prefix is fine.
+    pub server_named: bool,
+    /// Outlives a restart.
+    pub durable: bool,
+    /// Only for this connection.
+    pub exclusive: bool,
+    /// Goes with its last consumer.
+    pub auto_delete: bool,
+    /// Arguments.
+    pub arguments: FieldTable,
+}
+
+/// What came of a queue declare.
+#[derive(Debug, Clone)]
+pub enum QueueDeclared {
+    /// It did not exist.
+    New(Arc<QueueRecord>),
+    /// It existed, as asked for.
+    Known(Arc<QueueRecord>),
+}
+
+impl Vhost {
+    /// Declares an exchange, or looks for one.
+    ///
+    /// # Errors
+    ///
+    /// In RabbitMQ's order: type, default exchange, reserved name, arguments; or what differs from the
+    /// exchange of that name.
+    pub fn declare_exchange(&mut self, asked: ExchangeDeclare) -> Result<Vec<MetaChange>, Refusal> {
+        if asked.passive {
+            if asked.name.as_bytes().is_empty() {
+                return Err(Refusal::DefaultExchange);
+            }
+            return self.exchange(&asked.name).map(|_| Vec::new());
+        }
+        if asked.kind.as_bytes().is_empty() {
+            return Err(Refusal::EmptyExchangeType);
+        }
+        let kind = ExchangeKind::from_name(asked.kind.as_bytes()).ok_or_else(|| {
+            Refusal::UnknownExchangeType {
+                name: asked.kind.clone(),
+            }
+        })?;
+        if asked.name.as_bytes().is_empty() {
+            return Err(Refusal::DefaultExchange);
+        }
+        if let Ok(known) = self.exchange(&asked.name) {
+            self.compare_exchange(known.record(), &asked)?;
+            return Ok(Vec::new());
+        }
+        if super::is_reserved(&asked.name) {
+            return Err(Refusal::ReservedName {
+                kind: ObjectKind::Exchange,
+                name: asked.name,
+            });
+        }
+        self.check_alternate(&asked)?;
+        let record = ExchangeRecord {
+            vhost: self.name.clone(),
+            name: asked.name.detach(),
+            kind,
+            durable: asked.durable,
+            auto_delete: asked.auto_delete,
+            internal: asked.internal,
+            arguments: asked.arguments.detach(),
+        };
+        self.exchanges
+            .insert_mut(record.name.clone(), Exchange::new(record.clone()));
+        Ok(if record.durable {
+            vec![MetaChange::PutExchange(record)]
+        } else {
+            Vec::new()
+        })
+    }
+
+    /// Declares a queue; `next_id` is asked for a number if it is new.
+    ///
+    /// # Errors
+    ///
+    /// In RabbitMQ's order: reserved name; for a known queue its owner, flags and arguments; for a new
+    /// one its arguments.
+    pub fn declare_queue(
+        &mut self,
+        asked: QueueDeclare,
+        connection: ConnectionId,
+        next_id: impl FnOnce() -> QueueId,
+    ) -> Result<(QueueDeclared, Vec<MetaChange>), Refusal> {
+        if super::is_reserved(&asked.name) && !asked.server_named {
+            return Err(Refusal::ReservedName {
+                kind: ObjectKind::Queue,
+                name: asked.name,
+            });
+        }
+        let exclusive_to = asked.exclusive.then_some(connection);
+        // An exclusive queue ends with its connection, whatever it says.
+        let durable = asked.durable && !asked.exclusive;
+        if let Ok(known) = self.queue(&asked.name) {
+            if known.exclusive_to != exclusive_to {
+                return Err(self.locked(&asked.name));
+            }
+            self.compare_queue(known, durable, &asked)?;
+            return Ok((QueueDeclared::Known(known.clone()), Vec::new()));
+        }
+        arguments::check_queue(&asked.name, &self.name, &asked.arguments)?;
+        let record = Arc::new(QueueRecord {
+            id: next_id(),
+            vhost: self.name.clone(),
+            name: asked.name.detach(),
+            durable,
+            exclusive_to,
+            auto_delete: asked.auto_delete,
+            arguments: asked.arguments.detach(),
+        });
+        self.queues.insert_mut(record.name.clone(), record.clone());
+        let changes = if durable {
+            vec![MetaChange::PutQueue((*record).clone())]
+        } else {
+            Vec::new()
+        };
+        Ok((QueueDeclared::New(record), changes))
+    }
+
+    fn check_alternate(&self, asked: &ExchangeDeclare) -> Result<(), Refusal> {
+        match asked
+            .arguments
+            .get(arguments::ALTERNATE_EXCHANGE.as_bytes())
+        {
+            None | Some(FieldValue::LongString(_)) => Ok(()),
+            Some(other) => Err(Refusal::InvalidArgumentType {
+                kind: ObjectKind::Exchange,
+                name: asked.name.clone(),
+                vhost: self.name.clone(),
+                arg: arguments::ALTERNATE_EXCHANGE.to_owned(),
+                type_name: other.type_name(),
+            }),
+        }
+    }
+
+    fn compare_exchange(
+        &self,
+        known: &ExchangeRecord,
+        asked: &ExchangeDeclare,
+    ) -> Result<(), Refusal> {
+        let compare = Compare {
+            kind: ObjectKind::Exchange,
+            name: &asked.name,
+            vhost: &self.name,
+        };
+        let asked_kind = String::from_utf8_lossy(asked.kind.as_bytes()).into_owned();
+        compare.text("type", &asked_kind, known.kind.name())?;
+        compare.flag("durable", asked.durable, known.durable)?;
+        compare.flag("auto_delete", asked.auto_delete, known.auto_delete)?;
+        compare.flag("internal", asked.internal, known.internal)?;
+        compare.argument(
+            arguments::ALTERNATE_EXCHANGE,
+            &asked.arguments,
+            &known.arguments,
+        )
+    }
+
+    fn compare_queue(
+        &self,
+        known: &QueueRecord,
+        durable: bool,
+        asked: &QueueDeclare,
+    ) -> Result<(), Refusal> {
+        let compare = Compare {
+            kind: ObjectKind::Queue,
+            name: &asked.name,
+            vhost: &self.name,
+        };
+        compare.flag("durable", durable, known.durable)?;
+        compare.flag("auto_delete", asked.auto_delete, known.auto_delete)?;
+        let (asked_type, known_type) = (
+            arguments::queue_type(&asked.arguments),
+            arguments::queue_type(&known.arguments),
+        );
+        compare.text(arguments::QUEUE_TYPE, &asked_type, &known_type)?;
+        arguments::CLASSIC_QUEUE
+            .iter()
+            .try_for_each(|key| compare.argument(key, &asked.arguments, &known.arguments))
+    }
+}
+
+/// Compares a second declare with what is there, and words what differs.
+struct Compare<'a> {
+    kind: ObjectKind,
+    name: &'a ShortString,
+    vhost: &'a ShortString,
+}
+
+impl Compare<'_> {
+    fn flag(&self, arg: &str, received: bool, current: bool) -> Result<(), Refusal> {
+        self.text(arg, &received.to_string(), &current.to_string())
+    }
+
+    fn text(&self, arg: &str, received: &str, current: &str) -> Result<(), Refusal> {
+        if received == current {
+            return Ok(());
+        }
+        Err(Refusal::Inequivalent {
+            kind: self.kind,
+            name: self.name.clone(),
+            vhost: self.vhost.clone(),
+            arg: arg.to_owned(),
+            received: received.to_owned(),
+            current: current.to_owned(),
+        })
+    }
+
+    fn argument(&self, arg: &str, asked: &FieldTable, known: &FieldTable) -> Result<(), Refusal> {
+        let (kind, name, vhost) = (self.kind, self.name.clone(), self.vhost.clone());
+        let key = arg.as_bytes();
+        let arg = arg.to_owned();
+        match (asked.get(key), known.get(key)) {
+            (None, None) => Ok(()),
+            (Some(received), Some(current)) if equivalent(current, received) => Ok(()),
+            (Some(received), Some(current)) => {
+                let (received, current) = (received.to_string(), current.to_string());
+                Err(Refusal::Inequivalent {
+                    kind,
+                    name,
+                    vhost,
+                    arg,
+                    received,
+                    current,
+                })
+            }
+            (None, Some(current)) => {
+                let current = current.clone();
+                Err(Refusal::ArgumentMissing {
+                    kind,
+                    name,
+                    vhost,
+                    arg,
+                    current,
+                })
+            }
+            (Some(received), None) => {
+                let received = received.clone();
+                Err(Refusal::ArgumentNew {
+                    kind,
+                    name,
+                    vhost,
+                    arg,
+                    received,
+                })
+            }
+        }
+    }
+}

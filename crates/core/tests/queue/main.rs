@@ -1,0 +1,24 @@
+//! What a queue does, one behaviour per file.
+
+mod scenario;
+
+mod bounded_memory;
+mod channel_release;
+mod cold_range;
+mod consumer_priority;
+mod delete;
+mod durability;
+mod exclusive_consumer;
+mod get;
+mod hand_out_in_portions;
+mod last_consumer;
+mod no_ack;
+mod pause;
+mod prefetch;
+mod purge;
+mod random_commands;
+mod read_ahead;
+mod restart;
+mod return_to_its_place;
+mod round_robin;
+mod settle;

@@ -1,0 +1,737 @@
+//! Random commands, judged by a plain list of messages; and a second queue that must say the same.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::Bytes;
+use leveret_core::{
+    ids::{ChannelKey, ConsumerId, Seq, Timestamp},
+    message::Message,
+    queue::{
+        Answer, Command, Confirm, ConsumerSettings, Depth, Effects, Outcome, Queue, Refill,
+        Refilled, RequestId, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX,
+    },
+    record::Write,
+};
+use proptest::{prelude::*, sample::Index};
+
+use crate::scenario::{QUEUE, Stop, Store, channel, label, message};
+
+/// Large enough that a handful of messages fills the window.
+static ZEROS: [u8; 500_000] = [0; 500_000];
+
+#[derive(Debug, Clone)]
+enum Step {
+    Publish { persistent: bool, body_bytes: usize },
+    Subscribe { channel: u16, settings: ConsumerSettings },
+    Resume(Index),
+    Pause(Index),
+    Unsubscribe(Index),
+    Get { channel: u16, no_ack: bool },
+    Settle(Index, Outcome),
+    SettleAnything(u64, Outcome),
+    Release { channel: u16, ended: bool },
+    Purge,
+    Delete { if_unused: bool, if_empty: bool },
+    /// Hands out, seals, and sends the batch to the store.
+    EndBatch,
+    /// The oldest batch reaches the store.
+    Commit,
+    /// What was asked for is read, but not given back yet.
+    Read,
+    /// At most so many rows come back; with or without a word where to go on behind the last one.
+    GiveBack { rows_max: usize, says_more: bool },
+    Restart(Stop),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let outcome = prop_oneof![
+        4 => Just(Outcome::Acked),
+        4 => Just(Outcome::Returned),
+        1 => Just(Outcome::Rejected),
+    ];
+    let settings = (0..4_u16, prop::bool::weighted(0.2), prop::bool::weighted(0.1), 0..3_i64)
+        .prop_map(|(prefetch, no_ack, exclusive, priority)| ConsumerSettings {
+            prefetch,
+            no_ack,
+            exclusive,
+            priority,
+        });
+    let body_bytes = prop_oneof![
+        2 => 0..100_usize,
+        1 => Just(4096),
+        3 => 100_000..500_000_usize,
+    ];
+    prop_oneof![
+        20 => (prop::bool::weighted(0.75), body_bytes)
+            .prop_map(|(persistent, body_bytes)| Step::Publish { persistent, body_bytes }),
+        4 => (0..3_u16, settings)
+            .prop_map(|(channel, settings)| Step::Subscribe { channel, settings }),
+        6 => any::<Index>().prop_map(Step::Resume),
+        1 => any::<Index>().prop_map(Step::Pause),
+        1 => any::<Index>().prop_map(Step::Unsubscribe),
+        4 => (0..3_u16, any::<bool>()).prop_map(|(channel, no_ack)| Step::Get { channel, no_ack }),
+        14 => (any::<Index>(), outcome.clone()).prop_map(|(index, how)| Step::Settle(index, how)),
+        1 => (0..60_u64, outcome).prop_map(|(seq, how)| Step::SettleAnything(seq, how)),
+        1 => (0..3_u16, prop::bool::weighted(0.6))
+            .prop_map(|(channel, ended)| Step::Release { channel, ended }),
+        1 => Just(Step::Purge),
+        1 => (any::<bool>(), any::<bool>(), prop::bool::weighted(0.1)).prop_map(
+            |(if_unused, if_empty, really)| Step::Delete {
+                if_unused: if_unused || !really,
+                if_empty: if_empty || !really,
+            }
+        ),
+        14 => Just(Step::EndBatch),
+        14 => Just(Step::Commit),
+        10 => Just(Step::Read),
+        10 => (1..6_usize, any::<bool>())
+            .prop_map(|(rows_max, says_more)| Step::GiveBack { rows_max, says_more }),
+        1 => prop_oneof![Just(Stop::Clean), Just(Stop::Crash)].prop_map(Step::Restart),
+    ]
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Ready,
+    HeldBy(ConsumerId),
+    GotBy(ChannelKey),
+}
+
+/// One message of the model; it leaves the list when it is gone.
+#[derive(Debug)]
+struct Entry {
+    number: u64,
+    seq: Option<Seq>,
+    is_stored: bool,
+    is_flagged: bool,
+    place: Place,
+}
+
+#[derive(Debug)]
+struct ModelConsumer {
+    settings: ConsumerSettings,
+    is_paused: bool,
+}
+
+/// What a command must be answered, or that it may wait.
+#[derive(Debug)]
+enum Request {
+    AtOnce(Answer),
+    Get { channel: ChannelKey, no_ack: bool },
+}
+
+#[derive(Debug, Default)]
+struct Batch {
+    writes: Vec<Write>,
+    promises: Vec<Confirm>,
+    refill: Option<Refill>,
+}
+
+/// The queue, its twin, what they are expected to be, and everything around them.
+#[derive(Debug)]
+struct World {
+    durable: bool,
+    queue: Queue,
+    twin: Queue,
+    effects: Effects,
+    twin_effects: Effects,
+    now: u64,
+
+    /// In the order of the queue.
+    messages: Vec<Entry>,
+    consumers: BTreeMap<ConsumerId, ModelConsumer>,
+    is_deleted: bool,
+    /// Numbers of messages that were handed to anybody, in any run.
+    seen: BTreeSet<u64>,
+    /// Numbers of messages that are promised to be stored.
+    confirmed: BTreeSet<u64>,
+    requests: BTreeMap<u64, Request>,
+    cancelled: Vec<ConsumerId>,
+    unused: bool,
+
+    store: Store,
+    batches: VecDeque<Batch>,
+    refill: Option<Refill>,
+    read: Option<Refilled>,
+
+    last_message: u64,
+    last_request: u64,
+    last_consumer: u32,
+}
+
+impl World {
+    fn new(durable: bool) -> Self {
+        Self {
+            durable,
+            queue: Queue::new(QUEUE, durable),
+            twin: Queue::new(QUEUE, durable),
+            effects: Effects::default(),
+            twin_effects: Effects::default(),
+            now: 0,
+            messages: Vec::new(),
+            consumers: BTreeMap::new(),
+            is_deleted: false,
+            seen: BTreeSet::new(),
+            confirmed: BTreeSet::new(),
+            requests: BTreeMap::new(),
+            cancelled: Vec::new(),
+            unused: false,
+            store: Store::new(QUEUE),
+            batches: VecDeque::new(),
+            refill: None,
+            read: None,
+            last_message: 0,
+            last_request: 0,
+            last_consumer: 0,
+        }
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Publish {
+                persistent,
+                body_bytes,
+            } => self.publish(persistent, body_bytes),
+            Step::Subscribe { channel, settings } => self.subscribe(channel, settings),
+            Step::Resume(index) => self.set_paused(&index, false),
+            Step::Pause(index) => self.set_paused(&index, true),
+            Step::Unsubscribe(index) => self.unsubscribe(&index),
+            Step::Get {
+                channel: number,
+                no_ack,
+            } => self.get(channel(number), no_ack),
+            Step::Settle(index, outcome) => self.settle_one(&index, outcome),
+            Step::SettleAnything(seq, outcome) => self.settle(Seq::new(seq), outcome),
+            Step::Release {
+                channel: number,
+                ended,
+            } => self.release(channel(number), ended),
+            Step::Purge => self.purge(),
+            Step::Delete {
+                if_unused,
+                if_empty,
+            } => self.delete(if_unused, if_empty),
+            Step::EndBatch => self.end_batch(),
+            Step::Commit => self.commit(),
+            Step::Read => self.read(),
+            Step::GiveBack {
+                rows_max,
+                says_more,
+            } => self.give_back(rows_max, says_more),
+            Step::Restart(stop) => self.restart(stop),
+        }
+    }
+
+    fn publish(&mut self, persistent: bool, body_bytes: usize) {
+        self.last_message += 1;
+        let number = self.last_message;
+        let body = Bytes::from_static(&ZEROS[..body_bytes]);
+        let is_stored = self.durable && persistent && !self.is_deleted;
+        if !self.is_deleted {
+            self.messages.push(Entry {
+                number,
+                seq: None,
+                is_stored,
+                is_flagged: false,
+                place: Place::Ready,
+            });
+        }
+        let confirm = Confirm {
+            channel: channel(100),
+            number,
+        };
+        let command = Command::Enqueue {
+            message: message(&number.to_string(), body, persistent),
+            confirm: Some(confirm),
+        };
+        let promised_before = self.effects.promises.len();
+        self.apply(command);
+        // Promised exactly when it is to be stored, accepted otherwise.
+        let promised = &self.effects.promises[promised_before..];
+        assert_eq!(promised.contains(&confirm), is_stored, "{self:#?}");
+        assert_eq!(self.effects.accepted, if is_stored { vec![] } else { vec![confirm] });
+        self.effects.accepted.clear();
+        self.twin_effects.accepted.clear();
+    }
+
+    fn subscribe(&mut self, number: u16, settings: ConsumerSettings) {
+        self.announce_consumers();
+        self.last_consumer += 1;
+        let consumer = ConsumerId {
+            channel: channel(number),
+            number: self.last_consumer,
+        };
+        let is_refused = self.consumers.values().any(|other| other.settings.exclusive)
+            || (settings.exclusive && !self.consumers.is_empty());
+        let answer = if self.is_deleted {
+            Answer::Deleted(0)
+        } else if is_refused {
+            Answer::ExclusiveUse
+        } else {
+            let is_paused = true;
+            let model = ModelConsumer {
+                settings,
+                is_paused,
+            };
+            self.consumers.insert(consumer, model);
+            Answer::Subscribed
+        };
+        self.ask(Request::AtOnce(answer), |request| Command::Subscribe {
+            request,
+            consumer,
+            settings,
+        });
+    }
+
+    fn pick_consumer(&self, index: &Index) -> Option<ConsumerId> {
+        let ids: Vec<ConsumerId> = self.consumers.keys().copied().collect();
+        (!ids.is_empty()).then(|| *index.get(&ids))
+    }
+
+    fn set_paused(&mut self, index: &Index, is_paused: bool) {
+        let Some(consumer) = self.pick_consumer(index) else {
+            return;
+        };
+        if let Some(model) = self.consumers.get_mut(&consumer) {
+            model.is_paused = is_paused;
+        }
+        self.apply(if is_paused {
+            Command::Pause { consumer }
+        } else {
+            Command::Resume { consumer }
+        });
+    }
+
+    fn unsubscribe(&mut self, index: &Index) {
+        let Some(consumer) = self.pick_consumer(index) else {
+            return;
+        };
+        self.consumers.remove(&consumer);
+        self.apply(Command::Unsubscribe { consumer });
+        self.expect_unused(self.consumers.is_empty());
+    }
+
+    fn get(&mut self, channel: ChannelKey, no_ack: bool) {
+        self.announce_consumers();
+        self.ask(Request::Get { channel, no_ack }, |request| Command::Get {
+            request,
+            channel,
+            no_ack,
+        });
+    }
+
+    fn settle_one(&mut self, index: &Index, outcome: Outcome) {
+        let is_held = |entry: &&Entry| entry.place != Place::Ready;
+        let held: Vec<Seq> = self
+            .messages
+            .iter()
+            .filter(is_held)
+            .filter_map(|entry| entry.seq)
+            .collect();
+        if !held.is_empty() {
+            self.settle(*index.get(&held), outcome);
+        }
+    }
+
+    fn settle(&mut self, seq: Seq, outcome: Outcome) {
+        let is_meant = |entry: &Entry| entry.seq == Some(seq) && entry.place != Place::Ready;
+        if outcome == Outcome::Returned {
+            for entry in self.messages.iter_mut().filter(|entry| is_meant(entry)) {
+                entry.place = Place::Ready;
+                entry.is_flagged = true;
+            }
+        } else {
+            self.messages.retain(|entry| !is_meant(entry));
+        }
+        self.apply(Command::Settle { seq, outcome });
+    }
+
+    fn release(&mut self, channel: ChannelKey, ended: bool) {
+        for entry in &mut self.messages {
+            let is_meant = match entry.place {
+                Place::Ready => false,
+                Place::HeldBy(consumer) => consumer.channel == channel,
+                Place::GotBy(by) => by == channel,
+            };
+            if is_meant {
+                entry.place = Place::Ready;
+                entry.is_flagged = true;
+            }
+        }
+        let before = self.consumers.len();
+        if ended {
+            self.consumers.retain(|id, _| id.channel != channel);
+            for request in self.requests.values_mut() {
+                if matches!(request, Request::Get { channel: by, .. } if *by == channel) {
+                    *request = Request::AtOnce(Answer::Got(None));
+                }
+            }
+        }
+        self.apply(Command::Release { channel, ended });
+        self.expect_unused(before > 0 && self.consumers.is_empty());
+        let is_late = |request: &Request| matches!(request, Request::AtOnce(_));
+        assert!(!self.requests.values().any(is_late), "not answered: {self:#?}");
+    }
+
+    fn purge(&mut self) {
+        let ready = self.ready();
+        self.messages.retain(|entry| entry.place != Place::Ready);
+        self.ask(Request::AtOnce(Answer::Purged(ready)), |request| Command::Purge { request });
+        assert!(self.requests.is_empty(), "gets on an empty queue wait: {self:#?}");
+    }
+
+    fn delete(&mut self, if_unused: bool, if_empty: bool) {
+        let ready = self.ready();
+        let answer = if if_unused && !self.consumers.is_empty() {
+            Answer::InUse
+        } else if if_empty && ready > 0 {
+            Answer::NotEmpty
+        } else {
+            Answer::Deleted(ready)
+        };
+        let mut cancelled = Vec::new();
+        if let Answer::Deleted(_) = answer {
+            self.is_deleted = true;
+            self.messages.clear();
+            cancelled = std::mem::take(&mut self.consumers).into_keys().collect();
+        }
+        self.ask(Request::AtOnce(answer), |request| Command::Delete {
+            request,
+            if_unused,
+            if_empty,
+        });
+        assert_eq!(std::mem::take(&mut self.cancelled), cancelled);
+    }
+
+    fn announce_consumers(&mut self) {
+        if self.queue.has_unknown_consumers() {
+            self.apply(Command::MarkConsumed);
+            self.end_batch();
+            while !self.batches.is_empty() {
+                self.commit();
+            }
+        }
+    }
+
+    fn end_batch(&mut self) {
+        loop {
+            let has_more = self.queue.hand_out(&mut self.effects);
+            assert_eq!(has_more, self.twin.hand_out(&mut self.twin_effects));
+            self.take_effects();
+            if !has_more {
+                break;
+            }
+        }
+        self.queue.seal(&mut self.effects);
+        self.twin.seal(&mut self.twin_effects);
+        self.compare_effects();
+        self.twin_effects = Effects::default();
+        let refill = self.effects.refill.take();
+        if let Some(refill) = refill {
+            assert!(!self.is_reading(), "a second read is asked for: {self:#?}");
+            assert!(refill.from < refill.until && refill.queue == QUEUE);
+            assert!((1..=WINDOW_ROWS_MAX).contains(&refill.rows_max));
+            assert!((1..=WINDOW_BYTES_MAX).contains(&refill.bytes_max));
+        }
+        self.batches.push_back(Batch {
+            writes: std::mem::take(&mut self.effects.writes),
+            promises: std::mem::take(&mut self.effects.promises),
+            refill,
+        });
+        // Whoever can be served is served, unless what comes next is still to be read.
+        if !self.is_reading() {
+            assert!(self.requests.is_empty(), "a get waits for nothing: {self:#?}");
+            assert!(
+                self.ready() == 0 || self.best_priority().is_none(),
+                "somebody could be served: {self:#?}"
+            );
+        }
+    }
+
+    fn commit(&mut self) {
+        let Some(batch) = self.batches.pop_front() else {
+            return;
+        };
+        if let Err(wrong) = self.store.commit(&batch.writes) {
+            panic!("{wrong}: {self:#?}");
+        }
+        self.confirmed
+            .extend(batch.promises.iter().map(|confirm| confirm.number));
+        self.refill = self.refill.take().or(batch.refill);
+    }
+
+    fn read(&mut self) {
+        if let Some(refill) = self.refill.take() {
+            self.read = Some(self.store.read(&refill));
+        }
+    }
+
+    fn give_back(&mut self, rows_max: usize, says_more: bool) {
+        let Some(mut refilled) = self.read.take() else {
+            return;
+        };
+        if refilled.rows.len() > rows_max {
+            let rest = refilled.rows.split_off(rows_max);
+            refilled.next = rest.first().map(|row| row.seq);
+        }
+        if says_more && refilled.next.is_none() {
+            refilled.next = refilled.rows.last().map(|row| row.seq.next());
+        }
+        self.apply(Command::Refilled(refilled));
+    }
+
+    fn restart(&mut self, stop: Stop) {
+        if self.is_deleted || !self.durable {
+            return;
+        }
+        if stop == Stop::Clean {
+            self.end_batch();
+            while !self.batches.is_empty() {
+                self.commit();
+            }
+            let last: Vec<Write> = self.queue.state_at_stop().into_iter().collect();
+            assert_eq!(self.store.commit(&last), Ok(()), "{self:#?}");
+        }
+        let stored: Vec<u64> = self.store.messages().map(number).collect();
+        let had_consumers = stop == Stop::Crash && self.store.state().consumed;
+        let mut known: BTreeMap<u64, Entry> = std::mem::take(&mut self.messages)
+            .into_iter()
+            .filter(|entry| entry.is_stored)
+            .map(|entry| (entry.number, entry))
+            .collect();
+        if stop == Stop::Clean {
+            assert!(known.keys().eq(&stored), "{stored:?} are stored: {known:#?}");
+        }
+        let lost = known.keys().filter(|number| !stored.contains(number));
+        for number in lost {
+            assert!(!self.confirmed.contains(number), "message {number} was confirmed");
+        }
+        self.messages = stored
+            .into_iter()
+            .map(|number| {
+                let entry = known.remove(&number);
+                let was_flagged = entry.is_some_and(|entry| entry.is_flagged);
+                let was_seen = self.seen.contains(&number);
+                let seq = None;
+                let is_flagged = had_consumers || was_flagged || was_seen;
+                Entry {
+                    number,
+                    seq,
+                    is_stored: true,
+                    is_flagged,
+                    place: Place::Ready,
+                }
+            })
+            .collect();
+        let state = self.store.recover();
+        self.queue = Queue::recovered(QUEUE, true, state, stop == Stop::Clean);
+        self.twin = Queue::recovered(QUEUE, true, state, stop == Stop::Clean);
+        self.effects = Effects::default();
+        self.twin_effects = Effects::default();
+        self.consumers.clear();
+        self.requests.clear();
+        self.batches.clear();
+        self.refill = None;
+        self.read = None;
+        self.expect_model();
+    }
+
+    /// Everybody goes, the store catches up, and what is left comes out in order.
+    fn finish(&mut self) {
+        for number in 0..3 {
+            self.release(channel(number), true);
+        }
+        self.subscribe(
+            50,
+            ConsumerSettings {
+                no_ack: true,
+                ..ConsumerSettings::default()
+            },
+        );
+        self.set_paused(&index_zero(), false);
+        self.end_batch();
+        loop {
+            while !self.batches.is_empty() {
+                self.commit();
+            }
+            self.read();
+            if self.read.is_none() {
+                break;
+            }
+            self.give_back(usize::MAX, false);
+            self.end_batch();
+        }
+        assert!(self.messages.is_empty(), "never handed out: {self:#?}");
+        assert!(self.requests.is_empty(), "never answered: {self:#?}");
+        if !self.is_deleted {
+            assert_eq!(self.store.messages().count(), 0, "never forgotten: {self:#?}");
+        }
+        assert_eq!(format!("{:?}", self.queue), format!("{:?}", self.twin));
+    }
+
+    // What must hold.
+
+    fn ask(&mut self, expected: Request, command: impl FnOnce(RequestId) -> Command) {
+        self.last_request += 1;
+        let request = self.last_request;
+        let is_at_once = matches!(expected, Request::AtOnce(_));
+        self.requests.insert(request, expected);
+        self.apply(command(RequestId(request)));
+        if is_at_once {
+            assert!(!self.requests.contains_key(&request), "not answered: {self:#?}");
+        }
+    }
+
+    fn apply(&mut self, command: Command) {
+        self.now += 1;
+        let now = Timestamp::new(self.now);
+        self.queue.apply(now, command.clone(), &mut self.effects);
+        self.twin.apply(now, command, &mut self.twin_effects);
+        self.take_effects();
+        self.expect_model();
+    }
+
+    fn expect_model(&self) {
+        let depth = Depth {
+            ready: self.ready(),
+            unacked: self.messages.len() as u64 - self.ready(),
+        };
+        assert_eq!(self.queue.depth(), depth, "{self:#?}");
+        assert_eq!(self.queue.consumer_count(), self.consumers.len(), "{self:#?}");
+        assert_eq!(self.queue.check(), Ok(()), "{self:#?}");
+    }
+
+    fn expect_unused(&mut self, expected: bool) {
+        assert_eq!(std::mem::take(&mut self.unused), expected, "{self:#?}");
+    }
+
+    fn compare_effects(&self) {
+        assert_eq!(format!("{:?}", self.effects), format!("{:?}", self.twin_effects));
+    }
+
+    fn take_effects(&mut self) {
+        self.compare_effects();
+        for effects in [&mut self.twin_effects, &mut self.effects] {
+            self.cancelled = std::mem::take(&mut effects.cancelled);
+            self.unused = std::mem::take(&mut effects.unused);
+            assert_eq!(effects.missing, 0);
+        }
+        self.twin_effects.answers.clear();
+        self.twin_effects.deliveries.clear();
+        for (RequestId(request), answer) in std::mem::take(&mut self.effects.answers) {
+            self.take_answer(request, answer);
+        }
+        for delivery in std::mem::take(&mut self.effects.deliveries) {
+            let consumer = delivery.consumer;
+            let model = self.consumers.get(&consumer);
+            let ConsumerSettings {
+                priority, no_ack, ..
+            } = model.expect("it is a consumer").settings;
+            assert!(self.has_credit(consumer), "{consumer:?} has no credit: {self:#?}");
+            assert_eq!(Some(priority), self.best_priority(), "{self:#?}");
+            let place = Place::HeldBy(consumer);
+            let place = (!no_ack).then_some(place);
+            self.hand_out(&delivery.message, delivery.seq, delivery.redelivered, place);
+        }
+    }
+
+    fn take_answer(&mut self, request: u64, answer: Answer) {
+        let Some(expected) = self.requests.remove(&request) else {
+            panic!("{request} is not waiting for {answer:?}: {self:#?}");
+        };
+        let (channel, no_ack) = match expected {
+            Request::AtOnce(expected) => return assert_eq!(answer, expected, "{self:#?}"),
+            Request::Get { channel, no_ack } => (channel, no_ack),
+        };
+        let is_first = self.requests.keys().next().is_none_or(|other| *other > request);
+        assert!(is_first, "an earlier get still waits: {self:#?}");
+        match answer {
+            Answer::Got(Some(got)) => {
+                let place = (!no_ack).then_some(Place::GotBy(channel));
+                self.hand_out(&got.message, got.seq, got.redelivered, place);
+                assert_eq!(got.remaining, self.ready(), "{self:#?}");
+            }
+            Answer::Got(None) => assert_eq!(self.ready(), 0, "{self:#?}"),
+            other => panic!("a get is answered by {other:?}"),
+        }
+    }
+
+    /// The first ready message goes to somebody, and stays with it in `place` or is gone.
+    fn hand_out(&mut self, message: &Message, seq: Seq, redelivered: bool, place: Option<Place>) {
+        let first = self.messages.iter().position(|entry| entry.place == Place::Ready);
+        let Some(first) = first else {
+            panic!("nothing is ready: {self:#?}");
+        };
+        assert_eq!(number(message), self.messages[first].number, "{self:#?}");
+        assert_eq!(redelivered, self.messages[first].is_flagged, "{self:#?}");
+        let is_lie = !redelivered && self.seen.contains(&number(message));
+        assert!(!is_lie, "it was handed out before: {self:#?}");
+        self.seen.insert(number(message));
+        match place {
+            Some(place) => {
+                self.messages[first].place = place;
+                self.messages[first].seq = Some(seq);
+            }
+            None => drop(self.messages.remove(first)),
+        }
+    }
+
+    fn ready(&self) -> u64 {
+        let ready = self.messages.iter().filter(|entry| entry.place == Place::Ready);
+        ready.count() as u64
+    }
+
+    fn has_credit(&self, id: ConsumerId) -> bool {
+        let held = |entry: &&Entry| entry.place == Place::HeldBy(id);
+        self.consumers.get(&id).is_some_and(|consumer| {
+            let ConsumerSettings {
+                prefetch, no_ack, ..
+            } = consumer.settings;
+            let held = self.messages.iter().filter(held).count();
+            !consumer.is_paused && (no_ack || prefetch == 0 || held < usize::from(prefetch))
+        })
+    }
+
+    fn best_priority(&self) -> Option<i64> {
+        let with_credit = self.consumers.iter().filter(|(id, _)| self.has_credit(**id));
+        with_credit.map(|(_, consumer)| consumer.settings.priority).max()
+    }
+
+    fn is_reading(&self) -> bool {
+        let is_asked = self.batches.iter().any(|batch| batch.refill.is_some());
+        is_asked || self.refill.is_some() || self.read.is_some()
+    }
+}
+
+fn number(message: &Message) -> u64 {
+    label(message).parse().expect("labels are numbers here")
+}
+
+/// Picks the first of any list.
+fn index_zero() -> Index {
+    Index::default()
+}
+
+proptest! {
+    #[test]
+    fn a_durable_queue_does_what_a_list_of_messages_does(
+        steps in prop::collection::vec(step(), 1..150)
+    ) {
+        let mut world = World::new(true);
+        for step in steps {
+            world.take(step);
+        }
+        world.finish();
+    }
+
+    #[test]
+    fn a_transient_queue_does_what_a_list_of_messages_does(
+        steps in prop::collection::vec(step(), 1..60)
+    ) {
+        let mut world = World::new(false);
+        for step in steps {
+            world.take(step);
+        }
+        world.finish();
+    }
+}

@@ -1,0 +1,719 @@
+//! One queue among surroundings that are played: publishers, consumers, store and readers.
+
+mod store;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt::Display,
+};
+
+use bytes::Bytes;
+use leveret_core::{
+    ids::{ChannelKey, ConnectionId, ConsumerId, QueueId, Timestamp},
+    message::{Message, MessageParts},
+    queue::{
+        Answer, Command, Confirm, ConsumerSettings, Depth, Effects, Outcome, Queue, Refill,
+        Refilled, RequestId,
+    },
+    record::Write,
+};
+
+pub(crate) use self::store::Store;
+
+/// The queue of every scenario.
+pub(crate) const QUEUE: QueueId = QueueId::new(7);
+
+/// How a run of the broker ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The counters of the last moment are stored.
+    Clean,
+    /// What is not committed is lost.
+    Crash,
+}
+
+/// A message that has arrived at a consumer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Received {
+    label: String,
+    redelivered: bool,
+}
+
+/// One batch of commands on its way to the store.
+#[derive(Debug, Default)]
+struct Batch {
+    writes: Vec<Write>,
+    promises: Vec<Confirm>,
+    refill: Option<Refill>,
+}
+
+/// A queue, who talks to it, and what came of that so far.
+///
+/// Every verb is one batch: commands, then everything is handed out that can be, then the effects are
+/// carried out. Messages are known by their labels, which are their routing keys. Whatever breaks a
+/// rule of [`Queue::check`] or of [`Store`] fails the test.
+#[derive(Debug)]
+pub(crate) struct QueueScenario {
+    queue: Queue,
+    durable: bool,
+    effects: Effects,
+    store: Store,
+    /// Not committed yet.
+    batches: VecDeque<Batch>,
+    commits_late: bool,
+    /// Asked for and not answered yet.
+    refills: VecDeque<Refill>,
+    reads_late: bool,
+    received: BTreeMap<ConsumerId, Vec<Received>>,
+    /// Places of unacked messages by label.
+    unacked: BTreeMap<String, leveret_core::ids::Seq>,
+    answers: BTreeMap<u64, Answer>,
+    confirmed: Vec<u64>,
+    accepted: Vec<u64>,
+    cancelled: Vec<ConsumerId>,
+    last_request: u64,
+    last_channel: u16,
+    last_confirm: u64,
+    handed_out: u64,
+}
+
+impl QueueScenario {
+    /// A new durable queue; its store commits and reads at once.
+    pub(crate) fn durable() -> Self {
+        Self::of(Queue::new(QUEUE, true), true)
+    }
+
+    /// A new queue that does not outlive a restart.
+    pub(crate) fn transient() -> Self {
+        Self::of(Queue::new(QUEUE, false), false)
+    }
+
+    fn of(queue: Queue, durable: bool) -> Self {
+        Self {
+            queue,
+            durable,
+            effects: Effects::default(),
+            store: Store::new(QUEUE),
+            batches: VecDeque::new(),
+            commits_late: false,
+            refills: VecDeque::new(),
+            reads_late: false,
+            received: BTreeMap::new(),
+            unacked: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            confirmed: Vec::new(),
+            accepted: Vec::new(),
+            cancelled: Vec::new(),
+            last_request: 0,
+            last_channel: 0,
+            last_confirm: 0,
+            handed_out: 0,
+        }
+    }
+
+    // Publishers.
+
+    /// Publishes persistent messages, each with its label as the body, in one batch.
+    #[track_caller]
+    pub(crate) fn publish<L: Display>(&mut self, labels: impl IntoIterator<Item = L>) {
+        let messages = labels
+            .into_iter()
+            .map(|label| persistent(&label.to_string()));
+        self.publish_messages(messages.collect());
+    }
+
+    /// Publishes messages that are not to be stored.
+    #[track_caller]
+    pub(crate) fn publish_transient<L: Display>(&mut self, labels: impl IntoIterator<Item = L>) {
+        let messages = labels.into_iter().map(|label| transient(&label.to_string()));
+        self.publish_messages(messages.collect());
+    }
+
+    /// Publishes one persistent message with a body of zeros.
+    #[track_caller]
+    pub(crate) fn publish_sized(&mut self, label: &str, body_bytes: usize) {
+        self.publish_messages(vec![message(label, Bytes::from(vec![0; body_bytes]), true)]);
+    }
+
+    #[track_caller]
+    fn publish_messages(&mut self, messages: Vec<Message>) {
+        let commands = messages.into_iter().map(|message| {
+            self.last_confirm += 1;
+            Command::Enqueue {
+                message,
+                confirm: Some(Confirm {
+                    channel: channel(0),
+                    number: self.last_confirm,
+                }),
+            }
+        });
+        let commands = commands.collect();
+        self.together(commands);
+    }
+
+    // Consumers.
+
+    /// A new consumer on a channel of its own that takes messages from now on.
+    #[track_caller]
+    pub(crate) fn subscribe(&mut self, settings: ConsumerSettings) -> ConsumerId {
+        let consumer = self.subscribe_paused(settings);
+        self.resume(consumer);
+        consumer
+    }
+
+    /// A second consumer on the channel of another one.
+    #[track_caller]
+    pub(crate) fn subscribe_beside(
+        &mut self,
+        other: ConsumerId,
+        settings: ConsumerSettings,
+    ) -> ConsumerId {
+        let consumer = ConsumerId {
+            number: other.number + 1,
+            ..other
+        };
+        let answer = self.ask_subscribe(consumer, settings);
+        self.expect_equal("answer to subscribe", &answer, &Answer::Subscribed);
+        self.resume(consumer);
+        consumer
+    }
+
+    /// A new consumer that waits for its first [`Self::resume`].
+    #[track_caller]
+    pub(crate) fn subscribe_paused(&mut self, settings: ConsumerSettings) -> ConsumerId {
+        let consumer = self.new_consumer();
+        let answer = self.ask_subscribe(consumer, settings);
+        self.expect_equal("answer to subscribe", &answer, &Answer::Subscribed);
+        consumer
+    }
+
+    /// What a new consumer is answered.
+    #[track_caller]
+    pub(crate) fn try_subscribe(&mut self, settings: ConsumerSettings) -> Answer {
+        let consumer = self.new_consumer();
+        self.ask_subscribe(consumer, settings)
+    }
+
+    #[track_caller]
+    fn ask_subscribe(&mut self, consumer: ConsumerId, settings: ConsumerSettings) -> Answer {
+        self.announce_consumers();
+        let request = self.new_request();
+        self.together(vec![Command::Subscribe {
+            request,
+            consumer,
+            settings,
+        }]);
+        self.take_answer(request)
+    }
+
+    #[track_caller]
+    pub(crate) fn resume(&mut self, consumer: ConsumerId) {
+        self.together(vec![Command::Resume { consumer }]);
+    }
+
+    #[track_caller]
+    pub(crate) fn pause(&mut self, consumer: ConsumerId) {
+        self.together(vec![Command::Pause { consumer }]);
+    }
+
+    #[track_caller]
+    pub(crate) fn unsubscribe(&mut self, consumer: ConsumerId) {
+        self.together(vec![Command::Unsubscribe { consumer }]);
+    }
+
+    #[track_caller]
+    pub(crate) fn ack(&mut self, label: &str) {
+        self.settle(label, Outcome::Acked);
+    }
+
+    /// Ends the delivery of this label in the given way.
+    #[track_caller]
+    pub(crate) fn settle(&mut self, label: &str, outcome: Outcome) {
+        let command = self.settling(label, outcome);
+        self.together(vec![command]);
+    }
+
+    /// Acks all that is unacked, in one batch.
+    #[track_caller]
+    pub(crate) fn ack_all(&mut self) {
+        let seqs = std::mem::take(&mut self.unacked).into_values();
+        let acks = seqs.map(|seq| Command::Settle {
+            seq,
+            outcome: Outcome::Acked,
+        });
+        self.together(acks.collect());
+    }
+
+    /// The command that ends the delivery of this label.
+    #[track_caller]
+    pub(crate) fn settling(&self, label: &str, outcome: Outcome) -> Command {
+        let Some(&seq) = self.unacked.get(label) else {
+            panic!("{label} was never handed out: {self:#?}");
+        };
+        Command::Settle { seq, outcome }
+    }
+
+    /// The channel of this consumer is closed.
+    #[track_caller]
+    pub(crate) fn end_channel(&mut self, of: ConsumerId) {
+        self.together(vec![Command::Release {
+            channel: of.channel,
+            ended: true,
+        }]);
+    }
+
+    /// `basic.recover` on the channel of this consumer.
+    #[track_caller]
+    pub(crate) fn recover_channel(&mut self, of: ConsumerId) {
+        self.together(vec![Command::Release {
+            channel: of.channel,
+            ended: false,
+        }]);
+    }
+
+    // Requests.
+
+    /// What `basic.get` finds: its label, whether it may have been seen, and how many are left.
+    #[track_caller]
+    pub(crate) fn get(&mut self) -> Option<(String, bool, u64)> {
+        let request = self.ask_get();
+        self.take_got(request)
+    }
+
+    /// `basic.get` of a message that is gone with it.
+    #[track_caller]
+    pub(crate) fn get_no_ack(&mut self) -> Option<(String, bool, u64)> {
+        let request = self.ask_get_on(channel(999), true);
+        self.take_got(request)
+    }
+
+    /// A get that may have to wait.
+    #[track_caller]
+    pub(crate) fn ask_get(&mut self) -> RequestId {
+        self.ask_get_on(channel(999), false)
+    }
+
+    #[track_caller]
+    pub(crate) fn ask_get_on(&mut self, channel: ChannelKey, no_ack: bool) -> RequestId {
+        self.announce_consumers();
+        let request = self.new_request();
+        self.together(vec![Command::Get {
+            request,
+            channel,
+            no_ack,
+        }]);
+        request
+    }
+
+    /// The answer to [`Self::ask_get`].
+    #[track_caller]
+    pub(crate) fn take_got(&mut self, request: RequestId) -> Option<(String, bool, u64)> {
+        match self.take_answer(request) {
+            Answer::Got(got) => got.map(|got| {
+                (label(&got.message), got.redelivered, got.remaining)
+            }),
+            other => panic!("a get is answered by {other:?}: {self:#?}"),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn expect_unanswered(&self, request: RequestId) {
+        if let Some(answer) = self.answers.get(&request.0) {
+            panic!("{request:?} should still wait, answered was {answer:?}: {self:#?}");
+        }
+    }
+
+    /// Ready messages dropped.
+    #[track_caller]
+    pub(crate) fn purge(&mut self) -> u64 {
+        let request = self.new_request();
+        self.together(vec![Command::Purge { request }]);
+        match self.take_answer(request) {
+            Answer::Purged(ready) => ready,
+            other => panic!("a purge is answered by {other:?}: {self:#?}"),
+        }
+    }
+
+    /// What a delete without conditions is answered.
+    #[track_caller]
+    pub(crate) fn delete(&mut self) -> Answer {
+        self.delete_if(false, false)
+    }
+
+    #[track_caller]
+    pub(crate) fn delete_if(&mut self, if_unused: bool, if_empty: bool) -> Answer {
+        let request = self.new_request();
+        self.together(vec![Command::Delete {
+            request,
+            if_unused,
+            if_empty,
+        }]);
+        self.take_answer(request)
+    }
+
+    pub(crate) fn new_request(&mut self) -> RequestId {
+        self.last_request += 1;
+        RequestId(self.last_request)
+    }
+
+    #[track_caller]
+    pub(crate) fn take_answer(&mut self, request: RequestId) -> Answer {
+        let answer = self.answers.remove(&request.0);
+        answer.unwrap_or_else(|| panic!("{request:?} was not answered: {self:#?}"))
+    }
+
+    // The store.
+
+    /// From now on nothing is committed before [`Self::commit`].
+    pub(crate) fn hold_commits(&mut self) {
+        self.commits_late = true;
+    }
+
+    /// Commits what waits for it.
+    #[track_caller]
+    pub(crate) fn commit(&mut self) {
+        while let Some(batch) = self.batches.pop_front() {
+            if let Err(wrong) = self.store.commit(&batch.writes) {
+                panic!("{wrong}: {self:#?}");
+            }
+            let numbers = batch.promises.iter().map(|confirm| confirm.number);
+            self.confirmed.extend(numbers);
+            self.refills.extend(batch.refill);
+        }
+    }
+
+    /// From now on no refill is answered before [`Self::answer_refill`].
+    pub(crate) fn hold_reads(&mut self) {
+        self.reads_late = true;
+    }
+
+    /// What the queue waits for.
+    pub(crate) fn pending_refill(&self) -> Option<Refill> {
+        self.refills.front().copied()
+    }
+
+    /// Reads what the queue waits for, and gives it to the queue.
+    #[track_caller]
+    pub(crate) fn answer_refill(&mut self) {
+        let refilled = self.read_refill();
+        self.together(vec![Command::Refilled(refilled)]);
+    }
+
+    /// Reads what the queue waits for.
+    #[track_caller]
+    pub(crate) fn read_refill(&mut self) -> Refilled {
+        let Some(refill) = self.refills.pop_front() else {
+            panic!("nothing is to be read: {self:#?}");
+        };
+        self.store.read(&refill)
+    }
+
+    pub(crate) fn store(&mut self) -> &mut Store {
+        &mut self.store
+    }
+
+    /// Stops and starts. Whoever was there is gone, and so is what was transient.
+    #[track_caller]
+    pub(crate) fn restart(&mut self, stop: Stop) {
+        if stop == Stop::Clean {
+            self.batches.push_back(Batch {
+                writes: self.queue.state_at_stop().into_iter().collect(),
+                ..Batch::default()
+            });
+            self.commit();
+        }
+        let state = self.store.recover();
+        self.queue = Queue::recovered(QUEUE, self.durable, state, stop == Stop::Clean);
+        self.effects = Effects::default();
+        self.batches.clear();
+        self.refills.clear();
+        self.received.clear();
+        self.unacked.clear();
+    }
+
+    /// Before anybody is handed anything the store knows that this will happen.
+    #[track_caller]
+    pub(crate) fn announce_consumers(&mut self) {
+        if self.queue.has_unknown_consumers() {
+            self.together(vec![Command::MarkConsumed]);
+            self.commit();
+        }
+    }
+
+    // Expectations.
+
+    /// Exactly these have arrived at the consumer since the last look, none of them seen before.
+    #[track_caller]
+    pub(crate) fn expect_deliveries<L: Display>(
+        &mut self,
+        consumer: ConsumerId,
+        labels: impl IntoIterator<Item = L>,
+    ) {
+        self.expect_received(consumer, labels, false);
+    }
+
+    /// Exactly these have arrived at the consumer since the last look, all of them flagged.
+    #[track_caller]
+    pub(crate) fn expect_redeliveries<L: Display>(
+        &mut self,
+        consumer: ConsumerId,
+        labels: impl IntoIterator<Item = L>,
+    ) {
+        self.expect_received(consumer, labels, true);
+    }
+
+    #[track_caller]
+    fn expect_received<L: Display>(
+        &mut self,
+        consumer: ConsumerId,
+        labels: impl IntoIterator<Item = L>,
+        redelivered: bool,
+    ) {
+        let expected: Vec<Received> = labels
+            .into_iter()
+            .map(|label| Received {
+                label: label.to_string(),
+                redelivered,
+            })
+            .collect();
+        let found = self.received.remove(&consumer).unwrap_or_default();
+        self.expect_equal("deliveries", &found, &expected);
+    }
+
+    /// Whatever was delivered since the last look was already expected.
+    #[track_caller]
+    pub(crate) fn expect_nothing_more(&self) {
+        self.expect_equal("further deliveries", &self.received, &BTreeMap::new());
+    }
+
+    /// The first `count` deliveries to the consumer since the last look, whatever follows.
+    #[track_caller]
+    pub(crate) fn expect_first_deliveries<L: Display>(
+        &mut self,
+        consumer: ConsumerId,
+        labels: impl IntoIterator<Item = L>,
+    ) {
+        let expected: Vec<String> = labels.into_iter().map(|label| label.to_string()).collect();
+        let mut found = self.received.remove(&consumer).unwrap_or_default();
+        let later = found.split_off(expected.len().min(found.len()));
+        if !later.is_empty() {
+            self.received.insert(consumer, later);
+        }
+        let found: Vec<String> = found.into_iter().map(|received| received.label).collect();
+        self.expect_equal("first deliveries", &found, &expected);
+    }
+
+    #[track_caller]
+    pub(crate) fn expect_depth(&self, ready: u64, unacked: u64) {
+        self.expect_equal("depth", &self.queue.depth(), &Depth { ready, unacked });
+    }
+
+    /// These confirms have left since the last look, for what is on disk.
+    #[track_caller]
+    pub(crate) fn expect_confirmed(&mut self, numbers: impl IntoIterator<Item = u64>) {
+        let found = std::mem::take(&mut self.confirmed);
+        self.expect_equal("confirmed", &found, &numbers.into_iter().collect());
+    }
+
+    /// These confirms have left since the last look, for what is not to be stored.
+    #[track_caller]
+    pub(crate) fn expect_accepted(&mut self, numbers: impl IntoIterator<Item = u64>) {
+        let found = std::mem::take(&mut self.accepted);
+        self.expect_equal("accepted", &found, &numbers.into_iter().collect());
+    }
+
+    /// The labels of what is stored.
+    #[track_caller]
+    pub(crate) fn expect_stored<L: Display>(&self, labels: impl IntoIterator<Item = L>) {
+        let expected: Vec<String> = labels.into_iter().map(|label| label.to_string()).collect();
+        let found: Vec<String> = self.store.messages().map(label).collect();
+        self.expect_equal("stored", &found, &expected);
+    }
+
+    /// These consumers ended with the queue.
+    #[track_caller]
+    pub(crate) fn expect_cancelled(&mut self, consumers: impl IntoIterator<Item = ConsumerId>) {
+        let found = std::mem::take(&mut self.cancelled);
+        self.expect_equal("cancelled", &found, &consumers.into_iter().collect());
+    }
+
+    /// Whether the last consumer has left since the last look.
+    pub(crate) fn take_unused(&mut self) -> bool {
+        std::mem::take(&mut self.effects.unused)
+    }
+
+    /// Messages reported missing since the last look.
+    pub(crate) fn take_missing(&mut self) -> u64 {
+        std::mem::take(&mut self.effects.missing)
+    }
+
+    pub(crate) const fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// Messages handed to consumers and gets so far.
+    pub(crate) const fn handed_out(&self) -> u64 {
+        self.handed_out
+    }
+
+    #[track_caller]
+    fn expect_equal<T: PartialEq + std::fmt::Debug>(&self, what: &str, found: &T, expected: &T) {
+        assert!(
+            found == expected,
+            "{what} should be {expected:?}\nand are {found:?}\nin {self:#?}"
+        );
+    }
+
+    // The machinery.
+
+    /// One batch: the commands, then everything is handed out that can be.
+    #[track_caller]
+    pub(crate) fn together(&mut self, commands: Vec<Command>) {
+        for command in commands {
+            self.apply(command);
+        }
+        self.finish_batch();
+        while !self.reads_late && !self.refills.is_empty() {
+            let refilled = self.read_refill();
+            self.apply(Command::Refilled(refilled));
+            self.finish_batch();
+        }
+    }
+
+    #[track_caller]
+    fn apply(&mut self, command: Command) {
+        self.queue
+            .apply(Timestamp::new(1), command, &mut self.effects);
+        self.take_effects();
+    }
+
+    #[track_caller]
+    fn finish_batch(&mut self) {
+        loop {
+            let has_more = self.queue.hand_out(&mut self.effects);
+            self.take_effects();
+            if !has_more {
+                break;
+            }
+        }
+        self.queue.seal(&mut self.effects);
+        self.check();
+        self.batches.push_back(Batch {
+            writes: std::mem::take(&mut self.effects.writes),
+            promises: std::mem::take(&mut self.effects.promises),
+            refill: self.effects.refill.take(),
+        });
+        if !self.commits_late {
+            self.commit();
+        }
+    }
+
+    #[track_caller]
+    fn take_effects(&mut self) {
+        let numbers = self.effects.accepted.drain(..);
+        self.accepted.extend(numbers.map(|confirm| confirm.number));
+        self.cancelled.append(&mut self.effects.cancelled);
+        for (RequestId(request), answer) in std::mem::take(&mut self.effects.answers) {
+            if let Answer::Got(Some(got)) = &answer {
+                self.handed_out += 1;
+                self.unacked.insert(label(&got.message), got.seq);
+            }
+            if let Some(earlier) = self.answers.insert(request, answer) {
+                panic!("request {request} was answered before, by {earlier:?}: {self:#?}");
+            }
+        }
+        let deliveries = std::mem::take(&mut self.effects.deliveries);
+        let is_known = !self.durable || self.store.state().consumed;
+        assert!(
+            is_known || deliveries.is_empty(),
+            "handed out before the store knows of consumers: {self:#?}"
+        );
+        for delivery in deliveries {
+            self.handed_out += 1;
+            let label = label(&delivery.message);
+            self.unacked.insert(label.clone(), delivery.seq);
+            self.received
+                .entry(delivery.consumer)
+                .or_default()
+                .push(Received {
+                    label,
+                    redelivered: delivery.redelivered,
+                });
+        }
+    }
+
+    #[track_caller]
+    fn check(&self) {
+        if let Err(wrong) = self.queue.check() {
+            panic!("{wrong}: {self:#?}");
+        }
+    }
+
+    fn new_consumer(&mut self) -> ConsumerId {
+        self.last_channel += 1;
+        ConsumerId {
+            channel: channel(self.last_channel),
+            number: 1,
+        }
+    }
+}
+
+/// A channel on a connection of its own.
+pub(crate) const fn channel(number: u16) -> ChannelKey {
+    ChannelKey {
+        connection: ConnectionId::new(number as u64),
+        channel: 1,
+        opening: 1,
+    }
+}
+
+/// A consumer that may hold this many unacked messages; 0 for any number.
+pub(crate) fn prefetch(prefetch: u16) -> ConsumerSettings {
+    ConsumerSettings {
+        prefetch,
+        ..ConsumerSettings::default()
+    }
+}
+
+/// A consumer whose messages are gone once handed out.
+pub(crate) fn no_ack() -> ConsumerSettings {
+    ConsumerSettings {
+        no_ack: true,
+        ..ConsumerSettings::default()
+    }
+}
+
+/// A consumer that wants the queue for itself.
+pub(crate) fn exclusive() -> ConsumerSettings {
+    ConsumerSettings {
+        exclusive: true,
+        ..ConsumerSettings::default()
+    }
+}
+
+/// A message to be stored in durable queues.
+pub(crate) fn persistent(label: &str) -> Message {
+    message(label, Bytes::copy_from_slice(label.as_bytes()), true)
+}
+
+/// A message that is never stored.
+pub(crate) fn transient(label: &str) -> Message {
+    message(label, Bytes::copy_from_slice(label.as_bytes()), false)
+}
+
+/// A message that is known by its routing key.
+pub(crate) fn message(label: &str, body: Bytes, persistent: bool) -> Message {
+    Message::new(MessageParts {
+        exchange: b"",
+        routing_key: label.as_bytes(),
+        properties: b"",
+        body,
+        persistent,
+        priority: None,
+    })
+}
+
+/// The label of a message.
+pub(crate) fn label(message: &Message) -> String {
+    String::from_utf8_lossy(message.routing_key()).into_owned()
+}

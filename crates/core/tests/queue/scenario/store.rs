@@ -1,0 +1,175 @@
+//! The store, played by a sorted map that is strict about what may be asked of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use leveret_core::{
+    ids::{QueueId, Seq},
+    message::Message,
+    queue::{Refill, Refilled, StoredMessage},
+    record::{MetaChange, QueueState, Write},
+};
+
+/// The stored rows and counters of one queue.
+///
+/// Refuses what would harm a real store: a place that is put twice, a row that is removed and not
+/// there, a range over what was removed on its own. After every commit the counters must be those of
+/// the rows.
+#[derive(Debug)]
+pub(crate) struct Store {
+    queue: QueueId,
+    rows: BTreeMap<Seq, StoredMessage>,
+    body_bytes: u64,
+    state: QueueState,
+    /// Every place that ever had a row.
+    used: BTreeSet<Seq>,
+    /// Places whose rows were removed one by one since the queue was last recovered.
+    removed: BTreeSet<Seq>,
+    is_deleted: bool,
+}
+
+impl Store {
+    pub(crate) fn new(queue: QueueId) -> Self {
+        Self {
+            queue,
+            rows: BTreeMap::new(),
+            body_bytes: 0,
+            state: QueueState::default(),
+            used: BTreeSet::new(),
+            removed: BTreeSet::new(),
+            is_deleted: false,
+        }
+    }
+
+    /// The counters for the next start; what was removed before it no longer matters.
+    pub(crate) fn recover(&mut self) -> QueueState {
+        self.removed.clear();
+        self.state
+    }
+
+    pub(crate) const fn state(&self) -> QueueState {
+        self.state
+    }
+
+    pub(crate) const fn is_deleted(&self) -> bool {
+        self.is_deleted
+    }
+
+    /// The stored messages, oldest first.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = &Message> {
+        self.rows.values().map(|row| &row.message)
+    }
+
+    /// Applies one unit of writes, or says what is wrong with it.
+    pub(crate) fn commit(&mut self, writes: &[Write]) -> Result<(), String> {
+        for write in writes {
+            if self.is_deleted {
+                return Err(format!("after the queue is gone: {write:?}"));
+            }
+            self.apply(write)?;
+        }
+        if self.is_deleted {
+            return Ok(());
+        }
+        let QueueState {
+            head,
+            next,
+            messages,
+            body_bytes,
+            delivered_below,
+            ..
+        } = self.state;
+        let first = self.rows.keys().next().copied().unwrap_or(next);
+        let behind_last = self.rows.keys().next_back().map_or(head, |seq| seq.next());
+        let fits = (messages, body_bytes) == (self.rows.len() as u64, self.body_bytes)
+            && head <= first
+            && behind_last <= next
+            && delivered_below <= next;
+        fits.then_some(()).ok_or_else(|| {
+            format!(
+                "counters {:?} do not fit to {} rows of {} bytes from {first} to {behind_last}",
+                self.state,
+                self.rows.len(),
+                self.body_bytes
+            )
+        })
+    }
+
+    /// What a read finds at this moment.
+    pub(crate) fn read(&self, refill: &Refill) -> Refilled {
+        let mut rows: Vec<StoredMessage> = Vec::new();
+        let mut bytes = 0;
+        for (&seq, row) in self.rows.range(refill.from..refill.until) {
+            if rows.len() >= refill.rows_max || bytes >= refill.bytes_max {
+                return Refilled {
+                    rows,
+                    next: Some(seq),
+                };
+            }
+            bytes += row.message.memory_bytes();
+            rows.push(row.clone());
+        }
+        Refilled { rows, next: None }
+    }
+
+    /// A store that has lost this row and does not know it.
+    pub(crate) fn lose(&mut self, seq: Seq) {
+        let row = self.rows.remove(&seq).expect("there is such a row");
+        self.body_bytes -= row.message.body().len() as u64;
+    }
+
+    fn apply(&mut self, write: &Write) -> Result<(), String> {
+        match write {
+            Write::Put {
+                queue,
+                priority: 0,
+                seq,
+                enqueued_at,
+                message,
+            } if *queue == self.queue => {
+                if !self.used.insert(*seq) {
+                    return Err(format!("place {seq} is put a second time"));
+                }
+                self.body_bytes += message.body().len() as u64;
+                let row = StoredMessage {
+                    seq: *seq,
+                    enqueued_at: *enqueued_at,
+                    message: message.clone(),
+                };
+                self.rows.insert(*seq, row);
+            }
+            Write::Forget {
+                queue,
+                priority: 0,
+                seq,
+            } if *queue == self.queue => {
+                let row = self.rows.remove(seq);
+                let row = row.ok_or_else(|| format!("place {seq} is forgotten and has no row"))?;
+                self.body_bytes -= row.message.body().len() as u64;
+                self.removed.insert(*seq);
+            }
+            Write::ForgetRange {
+                queue,
+                priority: 0,
+                from,
+                until,
+            } if *queue == self.queue && from < until => {
+                if let Some(seq) = self.removed.range(*from..*until).next() {
+                    return Err(format!("place {seq} is forgotten alone and in a range"));
+                }
+                self.rows.retain(|seq, row| {
+                    let stays = !(from..until).contains(&seq);
+                    if !stays {
+                        self.body_bytes -= row.message.body().len() as u64;
+                    }
+                    stays
+                });
+            }
+            Write::State { queue, state } if *queue == self.queue => self.state = *state,
+            Write::Meta(MetaChange::DeleteQueue(queue)) if *queue == self.queue => {
+                self.is_deleted = true;
+            }
+            other => return Err(format!("nothing such is expected of this queue: {other:?}")),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! The command line.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Parser, ValueEnum};
+
+/// A message broker for AMQP 0-9-1 clients, in place of RabbitMQ.
+///
+/// Point any AMQP client at port 5672 and log in as guest with the password guest (from this machine
+/// only). Queues, exchanges and persistent messages are kept in the data directory.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Directory for everything durable; made if it is missing, used by one broker at a time
+    #[arg(long, value_name = "DIR", default_value = "./leveret-data", env = "LEVERET_DATA_DIR")]
+    pub(crate) data_dir: PathBuf,
+
+    /// Address and port for AMQP clients; may be given several times; port 0 takes any free one
+    /// [default: 0.0.0.0:5672 and [::]:5672]
+    #[arg(long, value_name = "ADDR:PORT", env = "LEVERET_LISTEN", value_delimiter = ',')]
+    pub(crate) listen: Vec<SocketAddr>,
+
+    /// Write the ports in use to this file once connections are accepted, as one line of JSON
+    #[arg(long, value_name = "FILE", env = "LEVERET_PORTS_FILE")]
+    pub(crate) ports_file: Option<PathBuf>,
+
+    /// How much is logged to standard error
+    #[arg(long, value_name = "LEVEL", default_value = "info", env = "LEVERET_LOG_LEVEL")]
+    pub(crate) log_level: LogLevel,
+
+    /// Lines for people or for machines
+    #[arg(long, value_name = "FORMAT", default_value = "text", env = "LEVERET_LOG_FORMAT")]
+    pub(crate) log_format: LogFormat,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  leveret                                       listen on 5672, keep data in ./leveret-data
+  leveret --data-dir /var/lib/leveret           keep data elsewhere
+  leveret --listen 127.0.0.1:0 --ports-file p   a private broker on a free port, for tests
+
+Exit codes:
+  0  stopped by SIGTERM or SIGINT, everything stored
+  1  could not start: port in use, data directory locked, not writable or of a newer version
+  2  the command line is wrong
+  3  storage failed while running; nothing confirmed is lost";
+
+/// What is logged.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum LogLevel {
+    /// Somebody must look.
+    Error,
+    /// Odd, but it went on.
+    Warn,
+    /// Something changed its state.
+    Info,
+    /// Steps of the protocol.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+/// How a line of the log looks.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}

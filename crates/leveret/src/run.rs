@@ -1,0 +1,108 @@
+//! From start to stop of one broker process.
+
+use std::{
+    fs, io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use leveret_runtime::{Broker, StartError, StartOptions};
+use leveret_server::{BindError, Listeners, Server};
+use leveret_session::Settings;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{info, warn};
+
+use crate::cli::Arguments;
+
+/// AMQP's port.
+const AMQP_PORT: u16 = 5672;
+
+/// How long connected clients have to answer a close when the broker stops.
+const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Threads that read stored messages back; a cold queue needs one for some milliseconds.
+const BLOCKING_THREADS_MAX: usize = 4;
+
+/// Why the broker does not start or does not stop in order. The text is for the operator.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunError {
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error("cannot write the ports file {path}: {source}")]
+    PortsFile { path: PathBuf, source: io::Error },
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+    #[error("the last writes failed; the next start will treat this stop as a crash: {0}")]
+    Stop(#[from] leveret_store::CommitError),
+}
+
+/// Runs until SIGTERM or SIGINT.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), RunError> {
+    let started = Instant::now();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .build()?;
+    runtime.block_on(serve(arguments, started))
+}
+
+async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    // The ports first: a second broker started by mistake must not touch anything.
+    let listeners = bind(&arguments.listen)?;
+    let options = StartOptions {
+        data_dir: arguments.data_dir.clone(),
+        store: leveret_store::Options::default(),
+    };
+    let broker = Broker::start(&options)?;
+    let ports = listeners.addresses();
+    let server = Server::start(listeners, broker.clone(), Arc::new(Settings::default()));
+    if let Some(path) = &arguments.ports_file {
+        write_ports(path, &ports)
+            .map_err(|source| RunError::PortsFile { path: path.clone(), source })?;
+    }
+    for address in &ports {
+        info!("listening for AMQP on {address}");
+    }
+    let started_in = started.elapsed();
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        "Server startup complete in {:.1} ms",
+        started_in.as_secs_f64() * 1000.0
+    );
+    let name = tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    };
+    info!("{name} received, stopping");
+    // A second signal is not an emergency exit: what is confirmed is on disk, so SIGKILL is.
+    if !server.stop(CLOSE_DEADLINE).await {
+        warn!("some clients did not answer the close in time");
+    }
+    broker.stop()?;
+    info!("stopped");
+    Ok(())
+}
+
+/// Binds what was asked for, else port 5672 of every address.
+fn bind(asked: &[SocketAddr]) -> Result<Listeners, BindError> {
+    if asked.is_empty() {
+        let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, AMQP_PORT));
+        let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, AMQP_PORT));
+        return Listeners::bind_all_of(&[v4], &[v6]);
+    }
+    Listeners::bind_all_of(asked, &[])
+}
+
+/// Written aside and renamed, so that whoever waits for the file finds it whole.
+fn write_ports(path: &Path, addresses: &[SocketAddr]) -> io::Result<()> {
+    let ports: Vec<u16> = addresses.iter().map(SocketAddr::port).collect();
+    let aside = path.with_extension("new");
+    fs::write(&aside, format!("{}\n", serde_json::json!({ "amqp": ports })))?;
+    fs::rename(aside, path)
+}

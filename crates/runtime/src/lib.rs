@@ -1,0 +1,34 @@
+//! Puts the pure machines of `core` behind locks, and runs what they ask for.
+//!
+//! ```text
+//!   Broker ── vhosts ──▶ VhostHandle   snapshot of the routing tables, one applier of changes
+//!      │                     │
+//!      ├── queues ──▶ QueueHandle      one queue behind its lock; no task, no timer, no channel
+//!      │                     │ writes and promises          │ deliveries
+//!      │                     ▼                              ▼
+//!      ├────────────▶ Committer ── released promises ──▶ Outbox of a connection
+//!      └── users, clock, back-pressure
+//! ```
+//!
+//! Lock order: applier of a vhost, then a queue, then an outbox or the committer's inbox. No two
+//! queues' locks are ever held at once, and no lock across an await.
+
+mod broker;
+mod clock;
+mod names;
+mod outbox;
+mod promise;
+mod queue_handle;
+mod registry;
+mod users;
+mod vhost_handle;
+
+pub use self::{
+    broker::{Broker, StartError, StartOptions},
+    clock::Clock,
+    names::generate_name,
+    outbox::{Answered, Outbox, Pressure},
+    queue_handle::QueueHandle,
+    users::{LoginRefused, User},
+    vhost_handle::{QueueDeleted, QueueStatus, VhostHandle, VhostRefusal},
+};

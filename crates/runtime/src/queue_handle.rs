@@ -1,0 +1,272 @@
+//! One queue behind its lock: commands in, effects carried out.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+};
+
+use leveret_core::{
+    ids::{ConnectionId, ConsumerId, QueueId},
+    queue::{Answer, Command, Confirm, Delivery, Depth, Effects, Queue, RequestId},
+    record::{QueueRecord, QueueState, Write},
+};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::oneshot;
+
+use crate::{
+    broker::Services,
+    outbox::{Answered, Outbox, Pressure},
+    promise::Promise,
+    vhost_handle::VhostHandle,
+};
+
+/// A queue that anybody may send commands to.
+#[derive(Debug)]
+pub struct QueueHandle {
+    record: Arc<QueueRecord>,
+    /// For the end of an auto-delete queue.
+    vhost: Weak<VhostHandle>,
+    services: Arc<Services>,
+    this: Weak<Self>,
+    guarded: Mutex<Guarded>,
+}
+
+#[derive(Debug)]
+struct Guarded {
+    queue: Queue,
+    /// Filled and emptied within one hold of the lock; kept for their capacity.
+    effects: Effects,
+    promises: Vec<Promise>,
+    /// The connections of this queue's consumers.
+    outboxes: BTreeMap<ConnectionId, Arc<dyn Outbox>>,
+    waiting: BTreeMap<u64, oneshot::Sender<Answer>>,
+    last_request: u64,
+}
+
+/// What is to be done once the lock is free.
+#[derive(Debug, Default)]
+struct Afterwards {
+    accepted: Vec<Confirm>,
+    unused: bool,
+}
+
+impl QueueHandle {
+    pub(crate) fn new(
+        record: Arc<QueueRecord>,
+        vhost: Weak<VhostHandle>,
+        services: Arc<Services>,
+        stored: Option<(QueueState, bool)>,
+    ) -> Arc<Self> {
+        let queue = match stored {
+            Some((state, is_clean)) => Queue::recovered(record.id, record.durable, state, is_clean),
+            None => Queue::new(record.id, record.durable),
+        };
+        Arc::new_cyclic(|this| Self {
+            record,
+            vhost,
+            services,
+            this: this.clone(),
+            guarded: Mutex::new(Guarded {
+                queue,
+                effects: Effects::default(),
+                promises: Vec::new(),
+                outboxes: BTreeMap::new(),
+                waiting: BTreeMap::new(),
+                last_request: 0,
+            }),
+        })
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> QueueId {
+        self.record.id
+    }
+
+    /// What it was declared as.
+    #[must_use]
+    pub fn record(&self) -> &Arc<QueueRecord> {
+        &self.record
+    }
+
+    /// Ready and unacked messages, and consumers.
+    #[must_use]
+    pub fn status(&self) -> (Depth, usize) {
+        let guarded = self.guarded.lock();
+        (guarded.queue.depth(), guarded.queue.consumer_count())
+    }
+
+    /// Applies `commands` in order and runs what they ask for. Never waits; answers come as effects.
+    pub fn submit(&self, commands: &mut Vec<Command>) {
+        let mut guarded = self.guarded.lock();
+        let now = self.services.clock.now();
+        let Guarded { queue, effects, .. } = &mut *guarded;
+        for command in commands.drain(..) {
+            queue.apply(now, command, effects);
+        }
+        let afterwards = self.run(&mut guarded);
+        drop(guarded);
+        self.run_afterwards(afterwards);
+    }
+
+    /// The consumer may be served: its subscription was answered, or its reader caught up.
+    pub fn resume(&self, consumer: ConsumerId) {
+        self.submit(&mut vec![Command::Resume { consumer }]);
+    }
+
+    /// Sends one command and waits for its answer; `None` when the queue is gone first.
+    pub async fn ask(&self, command: impl FnOnce(RequestId) -> Command) -> Option<Answer> {
+        let (sender, answer) = oneshot::channel();
+        let command = {
+            let mut guarded = self.guarded.lock();
+            guarded.last_request += 1;
+            let request = guarded.last_request;
+            guarded.waiting.insert(request, sender);
+            command(RequestId(request))
+        };
+        self.submit(&mut vec![command]);
+        answer.await.ok()
+    }
+
+    /// Makes sure that the store knows of consumers before there are any.
+    pub(crate) async fn announce_consumers(&self) {
+        if !self.guarded.lock().queue.has_unknown_consumers() {
+            return;
+        }
+        self.submit(&mut vec![Command::MarkConsumed]);
+        self.services.barrier().await;
+    }
+
+    /// The connection whose consumers this queue will serve.
+    pub(crate) fn attach(&self, connection: ConnectionId, outbox: Arc<dyn Outbox>) {
+        self.guarded.lock().outboxes.insert(connection, outbox);
+    }
+
+    /// Ends the queue; its last writes belong into one unit with the change of metadata.
+    pub(crate) fn delete(
+        &self,
+        if_unused: bool,
+        if_empty: bool,
+    ) -> (Answer, Vec<Write>, Vec<ConsumerId>) {
+        let mut guarded = self.guarded.lock();
+        let now = self.services.clock.now();
+        let request = RequestId(0);
+        let mut effects = Effects::default();
+        guarded.queue.apply(
+            now,
+            Command::Delete {
+                request,
+                if_unused,
+                if_empty,
+            },
+            &mut effects,
+        );
+        let mut answer = Answer::Deleted(0);
+        for (to, answered) in effects.answers.drain(..) {
+            if to == request {
+                answer = answered;
+            } else if let Some(waiter) = guarded.waiting.remove(&to.0) {
+                // A get that waited for the head of a queue that is gone now.
+                let _ = waiter.send(answered);
+            }
+        }
+        if guarded.queue.is_deleted() {
+            guarded.outboxes.clear();
+        }
+        (answer, effects.writes, effects.cancelled)
+    }
+
+    /// The counters to be stored at an orderly stop.
+    pub(crate) fn state_at_stop(&self) -> Option<Write> {
+        self.guarded.lock().queue.state_at_stop()
+    }
+
+    fn run(&self, guarded: &mut MutexGuard<'_, Guarded>) -> Afterwards {
+        let Guarded {
+            queue,
+            effects,
+            promises,
+            outboxes,
+            waiting,
+            ..
+        } = &mut **guarded;
+        loop {
+            let has_more = queue.hand_out(effects);
+            for (request, answer) in effects.answers.drain(..) {
+                if let Some(waiter) = waiting.remove(&request.0) {
+                    // Whoever asked may be gone with its connection.
+                    let _ = waiter.send(answer);
+                }
+            }
+            self.deliver(queue, &mut effects.deliveries, outboxes);
+            if !has_more {
+                break;
+            }
+        }
+        queue.seal(effects);
+        // Memory is ahead of the disk here. If the commit fails, no promise leaves and the process
+        // ends.
+        let sync = !effects.promises.is_empty();
+        promises.extend(effects.promises.drain(..).map(Promise::Confirm));
+        if let Some(refill) = effects.refill.take() {
+            promises.push(Promise::Refill(refill, self.this.clone()));
+        }
+        if !effects.writes.is_empty() || !promises.is_empty() {
+            self.services
+                .committer
+                .send(&mut effects.writes, promises, sync);
+        }
+        Afterwards {
+            accepted: std::mem::take(&mut effects.accepted),
+            unused: std::mem::take(&mut effects.unused),
+        }
+    }
+
+    /// Hands deliveries to their connections: each run for one connection in one call.
+    fn deliver(
+        &self,
+        queue: &mut Queue,
+        deliveries: &mut Vec<Delivery>,
+        outboxes: &BTreeMap<ConnectionId, Arc<dyn Outbox>>,
+    ) {
+        let connection_of = |delivery: &Delivery| delivery.consumer.channel.connection;
+        for run in deliveries.chunk_by(|a, b| connection_of(a) == connection_of(b)) {
+            let connection = connection_of(&run[0]);
+            let Some(outbox) = outboxes.get(&connection) else {
+                continue;
+            };
+            if outbox.deliver(self.record.id, run) == Pressure::High {
+                let now = self.services.clock.now();
+                for delivery in run {
+                    let pause = Command::Pause {
+                        consumer: delivery.consumer,
+                    };
+                    queue.apply(now, pause, &mut Effects::default());
+                }
+            }
+        }
+        deliveries.clear();
+    }
+
+    fn run_afterwards(&self, Afterwards { accepted, unused }: Afterwards) {
+        let connection_of = |confirm: &Confirm| confirm.channel.connection;
+        for run in accepted.chunk_by(|a, b| connection_of(a) == connection_of(b)) {
+            if let Some(outbox) = self.services.registry.outbox(connection_of(&run[0])) {
+                let answered: Vec<Answered> = run
+                    .iter()
+                    .map(|&confirm| Answered {
+                        confirm,
+                        accepted: true,
+                    })
+                    .collect();
+                outbox.confirm(&answered);
+            }
+        }
+        if unused
+            && self.record.auto_delete
+            && let Some(vhost) = self.vhost.upgrade()
+        {
+            vhost.delete_unused(self);
+        }
+    }
+}

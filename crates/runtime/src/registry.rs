@@ -1,0 +1,56 @@
+//! The maps from numbers and names to handles. No map guard leaves this file.
+
+use std::sync::Arc;
+
+use dashmap::DashMap;
+use foldhash::fast::RandomState;
+use leveret_core::ids::{ConnectionId, QueueId};
+use leveret_wire::value::ShortString;
+
+use crate::{outbox::Outbox, queue_handle::QueueHandle, vhost_handle::VhostHandle};
+
+/// Everything that is found by its number or name.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    queues: DashMap<QueueId, Arc<QueueHandle>, RandomState>,
+    outboxes: DashMap<ConnectionId, Arc<dyn Outbox>, RandomState>,
+    vhosts: DashMap<ShortString, Arc<VhostHandle>>,
+}
+
+impl Registry {
+    pub(crate) fn queue(&self, id: QueueId) -> Option<Arc<QueueHandle>> {
+        self.queues.get(&id).map(|found| found.clone())
+    }
+
+    pub(crate) fn add_queue(&self, queue: Arc<QueueHandle>) {
+        self.queues.insert(queue.id(), queue);
+    }
+
+    pub(crate) fn remove_queue(&self, id: QueueId) {
+        self.queues.remove(&id);
+    }
+
+    pub(crate) fn all_queues(&self) -> Vec<Arc<QueueHandle>> {
+        self.queues.iter().map(|found| found.clone()).collect()
+    }
+
+    pub(crate) fn outbox(&self, id: ConnectionId) -> Option<Arc<dyn Outbox>> {
+        self.outboxes.get(&id).map(|found| found.clone())
+    }
+
+    pub(crate) fn add_outbox(&self, id: ConnectionId, outbox: Arc<dyn Outbox>) {
+        self.outboxes.insert(id, outbox);
+    }
+
+    pub(crate) fn remove_outbox(&self, id: ConnectionId) {
+        self.outboxes.remove(&id);
+    }
+
+    pub(crate) fn vhost(&self, name: &ShortString) -> Option<Arc<VhostHandle>> {
+        self.vhosts.get(name).map(|found| found.clone())
+    }
+
+    pub(crate) fn add_vhost(&self, vhost: Arc<VhostHandle>) {
+        self.vhosts.insert(vhost.name().clone(), vhost);
+    }
+}

@@ -1,0 +1,419 @@
+//! One vhost: a snapshot that everybody reads, and the one place where it changes.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use arc_swap::ArcSwap;
+use leveret_core::{
+    ids::{ChannelKey, ConnectionId, ConsumerId, QueueId},
+    queue::{Answer, Command, ConsumerSettings, Got},
+    record::{BindingRecord, MetaChange, QueueRecord, Write},
+    refusal::{ObjectKind, Refusal},
+    vhost::{ExchangeDeclare, QueueDeclare, QueueDeclared, Vhost},
+};
+use leveret_wire::value::ShortString;
+use parking_lot::Mutex;
+
+use crate::{broker::Services, outbox::Outbox, queue_handle::QueueHandle};
+
+/// Why a vhost cannot be opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum VhostRefusal {
+    /// There is none of this name.
+    #[error("vhost {0} not found")]
+    NotFound(ShortString),
+}
+
+/// What a declare answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueStatus {
+    /// Its name.
+    pub name: ShortString,
+    /// Ready messages.
+    pub ready: u64,
+    /// Consumers.
+    pub consumers: u64,
+}
+
+/// What a delete answers, and who is still to be told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueueDeleted {
+    /// Ready messages that went with the queue.
+    pub ready: u64,
+    /// Consumers that ended; told after the answer.
+    pub cancelled: Vec<ConsumerId>,
+}
+
+/// One vhost.
+#[derive(Debug)]
+pub struct VhostHandle {
+    name: ShortString,
+    services: Arc<Services>,
+    snapshot: ArcSwap<Vhost>,
+    /// Grows with every snapshot; what was found in an older one is to be looked up again.
+    version: AtomicU64,
+    /// Held by whoever changes the vhost.
+    applier: Mutex<Applier>,
+}
+
+/// What only the applier knows.
+#[derive(Debug, Default)]
+struct Applier {
+    exclusive_queues: BTreeMap<ConnectionId, Vec<QueueId>>,
+}
+
+impl VhostHandle {
+    pub(crate) fn new(vhost: Vhost, services: Arc<Services>) -> Arc<Self> {
+        Arc::new(Self {
+            name: vhost.name().clone(),
+            services,
+            snapshot: ArcSwap::from_pointee(vhost),
+            version: AtomicU64::new(1),
+            applier: Mutex::default(),
+        })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(&self) -> &ShortString {
+        &self.name
+    }
+
+    /// The exchanges, queues and bindings of this moment.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Vhost> {
+        self.snapshot.load_full()
+    }
+
+    /// Which snapshot is the newest.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// `exchange.declare`; returns once it is stored.
+    ///
+    /// # Errors
+    ///
+    /// See [`Vhost::declare_exchange`].
+    pub async fn declare_exchange(&self, asked: ExchangeDeclare) -> Result<(), Refusal> {
+        let passive = asked.passive;
+        self.change(|vhost| vhost.declare_exchange(asked))?;
+        if !passive {
+            self.services.metadata_stored().await;
+        }
+        Ok(())
+    }
+
+    /// `exchange.delete`; returns once it is stored.
+    ///
+    /// # Errors
+    ///
+    /// See [`Vhost::delete_exchange`].
+    pub async fn delete_exchange(
+        &self,
+        name: &ShortString,
+        if_unused: bool,
+    ) -> Result<(), Refusal> {
+        self.change(|vhost| vhost.delete_exchange(name, if_unused))?;
+        self.services.metadata_stored().await;
+        Ok(())
+    }
+
+    /// `queue.bind` and `exchange.bind`; returns once it is stored.
+    ///
+    /// # Errors
+    ///
+    /// See [`Vhost::bind`].
+    pub async fn bind(
+        &self,
+        binding: BindingRecord,
+        connection: ConnectionId,
+    ) -> Result<(), Refusal> {
+        self.change(|vhost| vhost.bind(binding, connection))?;
+        self.services.metadata_stored().await;
+        Ok(())
+    }
+
+    /// `queue.unbind` and `exchange.unbind`; returns once it is stored.
+    ///
+    /// # Errors
+    ///
+    /// See [`Vhost::unbind`].
+    pub async fn unbind(&self, binding: &BindingRecord) -> Result<(), Refusal> {
+        self.change(|vhost| vhost.unbind(binding))?;
+        self.services.metadata_stored().await;
+        Ok(())
+    }
+
+    /// `queue.declare`; returns once it is stored.
+    ///
+    /// # Errors
+    ///
+    /// See [`Vhost::declare_queue`].
+    pub async fn declare_queue(
+        self: &Arc<Self>,
+        asked: QueueDeclare,
+        connection: ConnectionId,
+    ) -> Result<QueueStatus, Refusal> {
+        let record = {
+            let mut applier = self.applier.lock();
+            let mut vhost = Vhost::clone(&self.snapshot.load());
+            match vhost.declare_queue(asked, connection, || self.services.next_queue_id())? {
+                (QueueDeclared::Known(record), _) => record,
+                (QueueDeclared::New(record), changes) => {
+                    if let Some(owner) = record.exclusive_to {
+                        applier
+                            .exclusive_queues
+                            .entry(owner)
+                            .or_default()
+                            .push(record.id);
+                    }
+                    // Known by its number before anything can be routed to it.
+                    let this = Arc::downgrade(self);
+                    let handle =
+                        QueueHandle::new(record.clone(), this, self.services.clone(), None);
+                    self.services.registry.add_queue(handle);
+                    self.publish(vhost, changes);
+                    record
+                }
+            }
+        };
+        if record.durable {
+            self.services.metadata_stored().await;
+        }
+        Ok(self.status(&record))
+    }
+
+    /// A passive `queue.declare`.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotFound`], [`Refusal::Locked`].
+    pub fn look_at_queue(
+        &self,
+        name: &ShortString,
+        connection: ConnectionId,
+    ) -> Result<QueueStatus, Refusal> {
+        let snapshot = self.snapshot.load();
+        Ok(self.status(snapshot.usable_queue(name, connection)?))
+    }
+
+    /// `queue.delete`; returns once it is stored. A missing queue is fine.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Locked`], [`Refusal::InUse`], [`Refusal::NotEmpty`].
+    pub async fn delete_queue(
+        &self,
+        name: &ShortString,
+        connection: ConnectionId,
+        if_unused: bool,
+        if_empty: bool,
+    ) -> Result<QueueDeleted, Refusal> {
+        let deleted = {
+            let mut applier = self.applier.lock();
+            let snapshot = self.snapshot.load();
+            let record = match snapshot.usable_queue(name, connection) {
+                Ok(record) => record.clone(),
+                Err(Refusal::NotFound { .. }) => return Ok(QueueDeleted::default()),
+                Err(refusal) => return Err(refusal),
+            };
+            self.delete(&mut applier, &record, if_unused, if_empty)?
+        };
+        self.services.metadata_stored().await;
+        Ok(deleted)
+    }
+
+    /// `queue.purge`: ready messages that were dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotFound`], [`Refusal::Locked`].
+    pub async fn purge_queue(
+        &self,
+        name: &ShortString,
+        connection: ConnectionId,
+    ) -> Result<u64, Refusal> {
+        let handle = self.usable_queue(name, connection)?;
+        match handle.ask(|request| Command::Purge { request }).await {
+            Some(Answer::Purged(ready)) => Ok(ready),
+            _ => Err(self.queue_not_found(name)),
+        }
+    }
+
+    /// `basic.consume`: the consumer exists and waits for [`QueueHandle::submit`] of a
+    /// [`Command::Resume`].
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotFound`], [`Refusal::Locked`], [`Refusal::ExclusiveUse`].
+    pub async fn subscribe(
+        &self,
+        name: &ShortString,
+        consumer: ConsumerId,
+        settings: ConsumerSettings,
+        outbox: Arc<dyn Outbox>,
+    ) -> Result<Arc<QueueHandle>, Refusal> {
+        let connection = consumer.channel.connection;
+        let handle = self.usable_queue(name, connection)?;
+        handle.announce_consumers().await;
+        handle.attach(connection, outbox);
+        let subscribe = |request| Command::Subscribe {
+            request,
+            consumer,
+            settings,
+        };
+        match handle.ask(subscribe).await {
+            Some(Answer::Subscribed) => Ok(handle),
+            Some(Answer::ExclusiveUse) => Err(Refusal::ExclusiveUse {
+                name: name.clone(),
+                vhost: self.name.clone(),
+            }),
+            _ => Err(self.queue_not_found(name)),
+        }
+    }
+
+    /// `basic.get`: the message, if there is one, and the queue that has it.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotFound`], [`Refusal::Locked`].
+    pub async fn get(
+        &self,
+        name: &ShortString,
+        channel: ChannelKey,
+        no_ack: bool,
+    ) -> Result<Option<(QueueId, Got)>, Refusal> {
+        let handle = self.usable_queue(name, channel.connection)?;
+        handle.announce_consumers().await;
+        match handle
+            .ask(|request| Command::Get {
+                request,
+                channel,
+                no_ack,
+            })
+            .await
+        {
+            Some(Answer::Got(got)) => Ok(got.map(|got| (handle.id(), got))),
+            _ => Err(self.queue_not_found(name)),
+        }
+    }
+
+    /// A connection is gone: so are its exclusive queues. Their consumers are all its own.
+    pub fn connection_gone(&self, connection: ConnectionId) {
+        let mut applier = self.applier.lock();
+        let queues = applier
+            .exclusive_queues
+            .remove(&connection)
+            .unwrap_or_default();
+        for queue in queues {
+            if let Some(handle) = self.services.registry.queue(queue) {
+                // Without conditions nothing refuses the deletion.
+                let _ = self.delete(&mut applier, handle.record(), false, false);
+            }
+        }
+    }
+
+    /// An auto-delete queue whose last consumer left goes, unless another one came meanwhile.
+    pub(crate) fn delete_unused(&self, queue: &QueueHandle) {
+        // A new consumer keeps the queue: not an error.
+        let _ = self.delete(&mut self.applier.lock(), queue.record(), true, false);
+    }
+
+    fn delete(
+        &self,
+        applier: &mut Applier,
+        record: &Arc<QueueRecord>,
+        if_unused: bool,
+        if_empty: bool,
+    ) -> Result<QueueDeleted, Refusal> {
+        let Some(handle) = self.services.registry.queue(record.id) else {
+            return Ok(QueueDeleted::default());
+        };
+        let (name, vhost) = (record.name.clone(), self.name.clone());
+        let (answer, mut writes, cancelled) = handle.delete(if_unused, if_empty);
+        let ready = match answer {
+            Answer::InUse => {
+                return Err(Refusal::InUse {
+                    kind: ObjectKind::Queue,
+                    name,
+                    vhost,
+                });
+            }
+            Answer::NotEmpty => return Err(Refusal::NotEmpty { name, vhost }),
+            Answer::Deleted(ready) => ready,
+            Answer::Subscribed | Answer::ExclusiveUse | Answer::Got(_) | Answer::Purged(_) => 0,
+        };
+        if let Some(owner) = record.exclusive_to
+            && let Some(queues) = applier.exclusive_queues.get_mut(&owner)
+        {
+            queues.retain(|id| *id != record.id);
+        }
+        let mut vhost = Vhost::clone(&self.snapshot.load());
+        writes.extend(vhost.remove_queue(record).into_iter().map(Write::Meta));
+        self.replace(vhost, writes);
+        self.services.registry.remove_queue(record.id);
+        Ok(QueueDeleted { ready, cancelled })
+    }
+
+    fn change(
+        &self,
+        change: impl FnOnce(&mut Vhost) -> Result<Vec<MetaChange>, Refusal>,
+    ) -> Result<(), Refusal> {
+        let _applier = self.applier.lock();
+        let mut vhost = Vhost::clone(&self.snapshot.load());
+        let changes = change(&mut vhost)?;
+        self.publish(vhost, changes);
+        Ok(())
+    }
+
+    fn publish(&self, vhost: Vhost, changes: Vec<MetaChange>) {
+        self.replace(vhost, changes.into_iter().map(Write::Meta).collect());
+    }
+
+    fn replace(&self, vhost: Vhost, writes: Vec<Write>) {
+        self.services.send_metadata(writes);
+        self.snapshot.store(Arc::new(vhost));
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn usable_queue(
+        &self,
+        name: &ShortString,
+        connection: ConnectionId,
+    ) -> Result<Arc<QueueHandle>, Refusal> {
+        let snapshot = self.snapshot.load();
+        let record = snapshot.usable_queue(name, connection)?;
+        self.services
+            .registry
+            .queue(record.id)
+            .ok_or_else(|| self.queue_not_found(name))
+    }
+
+    fn queue_not_found(&self, name: &ShortString) -> Refusal {
+        Refusal::NotFound {
+            kind: ObjectKind::Queue,
+            name: name.clone(),
+            vhost: self.name.clone(),
+        }
+    }
+
+    fn status(&self, record: &QueueRecord) -> QueueStatus {
+        let (depth, consumers) = self
+            .services
+            .registry
+            .queue(record.id)
+            .map(|queue| queue.status())
+            .unwrap_or_default();
+        QueueStatus {
+            name: record.name.clone(),
+            ready: depth.ready,
+            consumers: consumers as u64,
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Carries out what a session cannot answer by itself.
+
+use std::{net::IpAddr, sync::Arc};
+
+use leveret_core::{
+    ids::{ChannelKey, ConnectionId, ConsumerId},
+    queue::{Command, ConsumerSettings},
+    record::{BindingRecord, Destination},
+    refusal::Refusal,
+    vhost,
+};
+use leveret_runtime::{Broker, QueueHandle, VhostHandle};
+use leveret_session::{
+    Answer, Call, ChannelEnd, Consume, ExchangeBind, ExchangeDeclare, ExchangeUnbind, Get, Login,
+    OpenRefusal, QueueBind, QueueDeclare, QueueUnbind,
+};
+use leveret_wire::value::{FieldTable, ShortString};
+use tracing::info;
+
+use crate::{outbox::ConnectionOutbox, stage::Stage};
+
+/// What a connection's calls are carried out with.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    pub(crate) id: ConnectionId,
+    pub(crate) peer: IpAddr,
+    pub(crate) broker: Arc<Broker>,
+    pub(crate) outbox: Arc<ConnectionOutbox>,
+    vhost: Option<Arc<VhostHandle>>,
+}
+
+/// What is to be done once the answer stands in the outgoing buffer.
+#[derive(Debug)]
+pub(crate) enum Afterwards {
+    Nothing,
+    /// The consumer may be served: its consume-ok comes first.
+    Serve(Arc<QueueHandle>, ConsumerId),
+    /// The queue's delete-ok comes before the cancels of its consumers.
+    TellCancelled(Vec<ConsumerId>),
+}
+
+impl Calls {
+    pub(crate) const fn new(
+        id: ConnectionId,
+        peer: IpAddr,
+        broker: Arc<Broker>,
+        outbox: Arc<ConnectionOutbox>,
+    ) -> Self {
+        Self { id, peer, broker, outbox, vhost: None }
+    }
+
+    /// Carries out one call. Everything staged before it was submitted.
+    pub(crate) async fn carry_out(&mut self, call: Call, stage: &mut Stage) -> (Answer, Afterwards) {
+        let answer = match call {
+            Call::Login(login) => self.login(&login),
+            Call::OpenVhost { vhost, user } => self.open_vhost(&vhost, &user, stage),
+            Call::OpenChannel(_) | Call::CatchUp | Call::UpdateSecret { .. } => Answer::Done,
+            Call::CloseChannel(end) => {
+                self.release(&end);
+                Answer::Done
+            }
+            Call::CloseConnection { channels } => {
+                self.end(&channels);
+                Answer::Done
+            }
+            Call::Cancel(cancel) => {
+                if let Some(queue) = self.broker.queue(cancel.queue) {
+                    queue.submit(&mut vec![Command::Unsubscribe { consumer: cancel.consumer }]);
+                }
+                self.outbox.remove_consumers(|known| *known == cancel.consumer);
+                Answer::Done
+            }
+            Call::Consume(consume) => return self.consume(consume).await,
+            Call::QueueDelete(asked) => {
+                let (name, unused, empty) = (&asked.queue, asked.if_unused, asked.if_empty);
+                return match self.open().delete_queue(name, self.id, unused, empty).await {
+                    Ok(deleted) => {
+                        (count(deleted.ready), Afterwards::TellCancelled(deleted.cancelled))
+                    }
+                    Err(refusal) => (Answer::Refused(refusal), Afterwards::Nothing),
+                };
+            }
+            Call::QueueDeclare(asked) => self.declare_queue(asked).await,
+            Call::QueuePurge(asked) => {
+                self.open().purge_queue(&asked.queue, self.id).await.map_or_else(Answer::Refused, count)
+            }
+            Call::Get(get) => self.get(&get).await,
+            Call::ExchangeDeclare(asked) => {
+                done(self.open().declare_exchange(exchange_declare(asked)).await)
+            }
+            Call::ExchangeDelete(asked) => {
+                done(self.open().delete_exchange(&asked.exchange, asked.if_unused).await)
+            }
+            Call::ExchangeBind(ExchangeBind { destination, source, routing_key, arguments }) => {
+                let to = Destination::Exchange(destination.detach());
+                done(self.bind(self.binding(source, to, routing_key, &arguments)).await)
+            }
+            Call::ExchangeUnbind(ExchangeUnbind {
+                destination,
+                source,
+                routing_key,
+                arguments,
+            }) => {
+                let to = Destination::Exchange(destination.detach());
+                done(self.open().unbind(&self.binding(source, to, routing_key, &arguments)).await)
+            }
+            Call::QueueBind(QueueBind { queue, exchange, routing_key, arguments }) => {
+                let to = Destination::Queue(queue.detach());
+                done(self.bind(self.binding(exchange, to, routing_key, &arguments)).await)
+            }
+            Call::QueueUnbind(QueueUnbind { queue, exchange, routing_key, arguments }) => {
+                let to = Destination::Queue(queue.detach());
+                done(self.open().unbind(&self.binding(exchange, to, routing_key, &arguments)).await)
+            }
+        };
+        (answer, Afterwards::Nothing)
+    }
+
+    /// The connection is over: channels are released, exclusive queues go.
+    pub(crate) fn end(&self, channels: &[ChannelEnd]) {
+        for end in channels {
+            self.release(end);
+        }
+        if let Some(vhost) = &self.vhost {
+            vhost.connection_gone(self.id);
+        }
+    }
+
+    fn login(&self, login: &Login) -> Answer {
+        match self.broker.login(login.user.as_bytes(), login.password.expose(), self.peer) {
+            Ok(user) => Answer::LoggedIn {
+                user: user.name,
+                impersonator: user.tags.iter().any(|tag| tag == "impersonator"),
+            },
+            Err(reason) => {
+                info!(user = %login.user, peer = %self.peer, %reason, "login refused");
+                Answer::LoginRefused
+            }
+        }
+    }
+
+    fn open_vhost(&mut self, name: &ShortString, user: &ShortString, stage: &mut Stage) -> Answer {
+        match self.broker.vhost(name) {
+            Ok(vhost) => {
+                info!(%user, vhost = %name, "connection opened");
+                stage.open_vhost(vhost.clone());
+                self.vhost = Some(vhost);
+                Answer::Done
+            }
+            Err(_) => Answer::OpenRefused(OpenRefusal::VhostNotFound { vhost: name.clone() }),
+        }
+    }
+
+    async fn declare_queue(&self, asked: QueueDeclare) -> Answer {
+        let vhost = self.open();
+        let declared = if asked.passive {
+            vhost.look_at_queue(&asked.queue, self.id)
+        } else {
+            let QueueDeclare { queue, server_named, durable, exclusive, auto_delete, .. } = asked;
+            let declare = vhost::QueueDeclare {
+                name: queue,
+                server_named,
+                durable,
+                exclusive,
+                auto_delete,
+                arguments: asked.arguments,
+            };
+            vhost.declare_queue(declare, self.id).await
+        };
+        declared.map_or_else(Answer::Refused, |status| Answer::QueueDeclared {
+            name: status.name,
+            messages: clamped(status.ready),
+            consumers: clamped(status.consumers),
+        })
+    }
+
+    async fn consume(&self, consume: Consume) -> (Answer, Afterwards) {
+        let Consume { consumer, no_ack, exclusive, prefetch, .. } = consume;
+        // Any integer type, else refused by the queue type; other keys have no effect.
+        let priority = consume.arguments.get(b"x-priority");
+        let settings = ConsumerSettings {
+            prefetch,
+            no_ack,
+            exclusive,
+            priority: priority.and_then(|value| value.as_integer()).unwrap_or_default(),
+        };
+        if let Some(wrong) = priority.filter(|value| value.as_integer().is_none()) {
+            let detail = format!("\"expected integer, got {}\"", wrong.type_name());
+            let refused = self.open().snapshot().usable_queue(&consume.queue, self.id).map(|queue| {
+                Refusal::InvalidArgument {
+                    name: queue.name.clone(),
+                    vhost: queue.vhost.clone(),
+                    arg: "x-priority".to_owned(),
+                    detail,
+                }
+            });
+            return (Answer::Refused(refused.unwrap_or_else(|refusal| refusal)), Afterwards::Nothing);
+        }
+        let outbox = self.outbox.clone();
+        match self.open().subscribe(&consume.queue, consumer, settings, outbox).await {
+            Ok(queue) => {
+                self.outbox.add_consumer(consumer, queue.clone());
+                (Answer::ConsumeOk { queue: queue.id() }, Afterwards::Serve(queue, consumer))
+            }
+            Err(refusal) => (Answer::Refused(refusal), Afterwards::Nothing),
+        }
+    }
+
+    async fn get(&self, get: &Get) -> Answer {
+        match self.open().get(&get.queue, get.channel, get.no_ack).await {
+            Ok(Some((queue, got))) => Answer::Got {
+                queue,
+                seq: got.seq,
+                redelivered: got.redelivered,
+                message: got.message,
+                remaining: clamped(got.remaining),
+            },
+            Ok(None) => Answer::GetEmpty,
+            Err(refusal) => Answer::Refused(refusal),
+        }
+    }
+
+    async fn bind(&self, binding: BindingRecord) -> Result<(), Refusal> {
+        self.open().bind(binding, self.id).await
+    }
+
+    fn binding(
+        &self,
+        source: ShortString,
+        destination: Destination,
+        key: ShortString,
+        arguments: &FieldTable,
+    ) -> BindingRecord {
+        BindingRecord {
+            vhost: self.open().name().clone(),
+            source: source.detach(),
+            destination,
+            key: key.detach(),
+            arguments: arguments.detach(),
+        }
+    }
+
+    fn release(&self, end: &ChannelEnd) {
+        let ChannelEnd { channel, queues } = end;
+        for queue in queues.iter().filter_map(|&id| self.broker.queue(id)) {
+            queue.submit(&mut vec![Command::Release { channel: *channel, ended: true }]);
+        }
+        self.forget_consumers_of(*channel);
+    }
+
+    fn forget_consumers_of(&self, channel: ChannelKey) {
+        self.outbox.remove_consumers(|known| known.channel == channel);
+    }
+
+    fn open(&self) -> &Arc<VhostHandle> {
+        self.vhost.as_ref().expect("the session asks only in an open vhost")
+    }
+}
+
+fn exchange_declare(asked: ExchangeDeclare) -> vhost::ExchangeDeclare {
+    vhost::ExchangeDeclare {
+        name: asked.exchange,
+        kind: asked.kind,
+        passive: asked.passive,
+        durable: asked.durable,
+        auto_delete: asked.auto_delete,
+        internal: asked.internal,
+        arguments: asked.arguments,
+    }
+}
+
+fn done(result: Result<(), Refusal>) -> Answer {
+    result.map_or_else(Answer::Refused, |()| Answer::Done)
+}
+
+fn count(messages: u64) -> Answer {
+    Answer::Count(clamped(messages))
+}
+
+/// The wire has 32 bits for counts.
+fn clamped(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,260 @@
+//! The reading half of a connection: drives its session, submits what it stages, carries out its calls.
+
+use std::{
+    io,
+    net::SocketAddr,
+    ops::ControlFlow,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use leveret_runtime::{Broker, Outbox};
+use leveret_session::{CloseHow, Connection, Input, Millis, News, Settings, Step, Tick};
+use leveret_wire::reply_code::ReplyCode;
+use tokio::{
+    net::{TcpStream, tcp::OwnedReadHalf},
+    sync::watch,
+    task::{JoinHandle, yield_now},
+    time::{Instant as TokioInstant, sleep_until, timeout},
+};
+use tracing::{Instrument, Span, debug, info, info_span, warn};
+
+use crate::{
+    calls::{Afterwards, Calls},
+    outbox::{ConnectionOutbox, End},
+    stage::Stage,
+    writer,
+};
+
+/// Smallest and largest read; a busy connection's reads grow, so that a batch is worth its locks.
+const READ_BYTES_MIN: usize = 4 * 1024;
+const READ_BYTES_MAX: usize = 256 * 1024;
+
+/// How long the last bytes may take to leave once the reader is done.
+const LAST_WRITE_DEADLINE: Duration = Duration::from_secs(3);
+
+/// Far enough away for a connection that waits for nothing.
+const NO_DEADLINE: Duration = Duration::from_secs(24 * 3600);
+
+/// A socket that was just accepted, and everything it needs.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) stream: TcpStream,
+    pub(crate) peer: SocketAddr,
+    pub(crate) broker: Arc<Broker>,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) stopping: watch::Receiver<bool>,
+}
+
+/// Serves one connection until it ends, and cleans up behind it.
+pub(crate) async fn run(accepted: Accepted) {
+    let id = accepted.broker.next_connection_id();
+    let span = info_span!("connection", %id, peer = %accepted.peer);
+    serve(accepted, id).instrument(span).await;
+}
+
+async fn serve(accepted: Accepted, id: leveret_core::ids::ConnectionId) {
+    let Accepted { stream, peer, broker, settings, stopping } = accepted;
+    let started = Instant::now();
+    let outbox = Arc::new(ConnectionOutbox::new(started));
+    broker.connect(id, outbox.clone() as Arc<dyn Outbox>);
+    let (socket, write_half) = stream.into_split();
+    let writing = writer::run(write_half, outbox.clone()).instrument(Span::current());
+    let writer = tokio::spawn(writing);
+    let mut reader = Reader {
+        session: Connection::new(id, outbox.now(), settings),
+        input: Input::new(),
+        stage: Stage::new(broker.clone()),
+        calls: Calls::new(id, peer.ip(), broker.clone(), outbox.clone()),
+        news: News::default(),
+        socket,
+        read_bytes: READ_BYTES_MIN,
+        stopping,
+        started,
+        broker: broker.clone(),
+        outbox,
+        seen_write: Millis::default(),
+    };
+    reader.run(writer).await;
+    broker.disconnect(id);
+}
+
+#[derive(Debug)]
+struct Reader {
+    session: Connection,
+    input: Input,
+    stage: Stage,
+    calls: Calls,
+    news: News,
+    socket: OwnedReadHalf,
+    /// How much the next read may take.
+    read_bytes: usize,
+    stopping: watch::Receiver<bool>,
+    started: Instant,
+    broker: Arc<Broker>,
+    outbox: Arc<ConnectionOutbox>,
+    seen_write: Millis,
+}
+
+impl Reader {
+    async fn run(&mut self, writer: JoinHandle<()>) {
+        let how = loop {
+            match self.work_through().await {
+                ControlFlow::Continue(()) => {}
+                ControlFlow::Break(how) => break how,
+            }
+            if self.stage.take_published() {
+                // The disk is behind: this publisher waits, consumers' acks on other sockets do not.
+                self.broker.room_for_writes().await;
+            }
+            match self.wait().await {
+                ControlFlow::Continue(()) => {}
+                ControlFlow::Break(how) => break how,
+            }
+        };
+        // Whatever ended it: nothing is delivered to it any more, and what it held goes back.
+        self.learn();
+        self.calls.end(&self.session.open_channels());
+        self.close(how, writer).await;
+    }
+
+    /// Everything that was read, up to the last whole frame.
+    async fn work_through(&mut self) -> ControlFlow<CloseHow> {
+        self.learn();
+        loop {
+            let now = self.outbox.now();
+            let step = self.session.receive(now, &mut self.input, &mut self.stage);
+            self.flush();
+            match step {
+                Step::NeedInput => return ControlFlow::Continue(()),
+                Step::Close(how) => return ControlFlow::Break(how),
+                Step::Call(call) => {
+                    let (answer, afterwards) = self.calls.carry_out(call, &mut self.stage).await;
+                    let now = self.outbox.now();
+                    let Self { session, outbox, .. } = self;
+                    outbox.with(|outgoing| session.answer(now, answer, outgoing));
+                    match afterwards {
+                        Afterwards::Nothing => {}
+                        Afterwards::Serve(queue, consumer) => queue.resume(consumer),
+                        Afterwards::TellCancelled(consumers) => self.broker.tell_cancelled(&consumers),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Replies and owed confirms first, then one lock round per queue.
+    fn flush(&mut self) {
+        let Self { session, stage, outbox, .. } = self;
+        outbox.with(|outgoing| {
+            outgoing.append(session.replies());
+            stage.announce(outgoing);
+        });
+        stage.submit();
+    }
+
+    fn learn(&mut self) {
+        self.outbox.with(|outgoing| outgoing.take_delivered(&mut self.news));
+        self.session.learn_deliveries(&mut self.news);
+    }
+
+    /// Waits for bytes, a deadline or the broker's stop.
+    async fn wait(&mut self) -> ControlFlow<CloseHow> {
+        self.input.release_idle_capacity();
+        loop {
+            let deadline = self.session.next_deadline().map_or_else(
+                || TokioInstant::now() + NO_DEADLINE,
+                |deadline| TokioInstant::from_std(self.started + Duration::from_millis(deadline.get())),
+            );
+            tokio::select! {
+                biased;
+                readable = self.socket.readable() => {
+                    match readable.and_then(|()| self.read()) {
+                        Ok(0) => return self.lost("the client closed the socket"),
+                        Ok(_) => return ControlFlow::Continue(()),
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                        Err(error) => return self.lost(&error.to_string()),
+                    }
+                }
+                () = sleep_until(deadline) => self.tick()?,
+                Ok(()) = self.stopping.changed() => {
+                    self.session.force_close(
+                        ReplyCode::ConnectionForced,
+                        "broker forced connection closure with reason 'shutdown'",
+                    );
+                    return ControlFlow::Continue(());
+                }
+            }
+        }
+    }
+
+    fn read(&mut self) -> io::Result<usize> {
+        let buffer = self.input.buffer_mut();
+        buffer.reserve(self.read_bytes);
+        let read = self.socket.try_read_buf(buffer)?;
+        if read >= self.read_bytes {
+            self.read_bytes = (self.read_bytes * 2).min(READ_BYTES_MAX);
+        } else if read < self.read_bytes / 4 {
+            self.read_bytes = (self.read_bytes / 2).max(READ_BYTES_MIN);
+        }
+        Ok(read)
+    }
+
+    fn tick(&mut self) -> ControlFlow<CloseHow> {
+        let written = self.outbox.written_at();
+        if written > self.seen_write {
+            self.seen_write = written;
+            self.session.wrote();
+        }
+        match self.session.tick(self.outbox.now()) {
+            Tick::Wait => ControlFlow::Continue(()),
+            Tick::Flush => {
+                self.flush();
+                ControlFlow::Continue(())
+            }
+            Tick::Close(reason) => {
+                warn!(?reason, "connection ended without a word");
+                ControlFlow::Break(CloseHow::Now)
+            }
+        }
+    }
+
+    fn lost(&self, reason: &str) -> ControlFlow<CloseHow> {
+        if self.session.is_running() {
+            info!(%reason, "connection lost without a close");
+        } else {
+            debug!(%reason, "connection ended");
+        }
+        ControlFlow::Break(CloseHow::Now)
+    }
+
+    /// Lets the last frames leave, then ends the socket.
+    async fn close(&mut self, how: CloseHow, writer: JoinHandle<()>) {
+        let linger = match how {
+            CloseHow::Now => Duration::ZERO,
+            CloseHow::Linger { until } => {
+                Duration::from_millis(until.get().saturating_sub(self.outbox.now().get()))
+            }
+        };
+        // A reset would throw away what the peer has not read yet, so its bytes are read and dropped.
+        let _ = timeout(linger, self.discard_input()).await;
+        self.outbox.end(End::AfterLastByte);
+        let stop = writer.abort_handle();
+        if timeout(LAST_WRITE_DEADLINE, writer).await.is_err() {
+            debug!("the client does not read its last frames");
+            stop.abort();
+        }
+    }
+
+    async fn discard_input(&mut self) {
+        let mut sink = [0; 1024];
+        while self.socket.readable().await.is_ok() {
+            match self.socket.try_read(&mut sink) {
+                Ok(0) => return,
+                Ok(_) => yield_now().await,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The outgoing half of a connection as queues and the committer see it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use bytes::Bytes;
+use leveret_core::{
+    ids::{ConsumerId, QueueId},
+    queue::Delivery,
+};
+use leveret_runtime::{Answered, Outbox, Pressure, QueueHandle};
+use leveret_session::{Millis, Outgoing};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::Notify;
+
+/// Above this many bytes the connection's consumers pause: a slow reader never costs more memory.
+const HIGH_WATER_BYTES: usize = 8 * 1024 * 1024;
+/// At this many bytes they go on.
+const LOW_WATER_BYTES: usize = 2 * 1024 * 1024;
+
+/// Encoded bytes on their way to the socket, and a bell for the writer.
+#[derive(Debug)]
+pub(crate) struct ConnectionOutbox {
+    state: Mutex<State>,
+    bell: Notify,
+    /// Monotonic time zero of this connection.
+    started: Instant,
+    /// When the writer last wrote something, in milliseconds.
+    written_at: AtomicU64,
+}
+
+#[derive(Debug)]
+struct State {
+    outgoing: Outgoing,
+    /// Consumers that were paused, to be resumed at the low-water mark.
+    paused: Vec<ConsumerId>,
+    consumers: Vec<(ConsumerId, Arc<QueueHandle>)>,
+    end: End,
+}
+
+/// How far the connection is towards its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It goes on.
+    Open,
+    /// What is there is still written, then the socket is closed.
+    AfterLastByte,
+    /// Nothing is written any more.
+    Now,
+}
+
+impl ConnectionOutbox {
+    pub(crate) fn new(started: Instant) -> Self {
+        let state = State {
+            outgoing: Outgoing::new(),
+            paused: Vec::new(),
+            consumers: Vec::new(),
+            end: End::Open,
+        };
+        Self {
+            state: Mutex::new(state),
+            bell: Notify::new(),
+            started,
+            written_at: AtomicU64::new(0),
+        }
+    }
+
+    /// Monotonic milliseconds since the connection was accepted.
+    pub(crate) fn now(&self) -> Millis {
+        Millis::new(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn written_at(&self) -> Millis {
+        Millis::new(self.written_at.load(Ordering::Relaxed))
+    }
+
+    /// Works on the outgoing half, then rings for the writer if there is something to write.
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Outgoing) -> T) -> T {
+        let mut state = self.state.lock();
+        let result = work(&mut state.outgoing);
+        self.ring(state);
+        result
+    }
+
+    /// From now on the queue is told when this consumer's reader has caught up.
+    pub(crate) fn add_consumer(&self, consumer: ConsumerId, queue: Arc<QueueHandle>) {
+        self.state.lock().consumers.push((consumer, queue));
+    }
+
+    pub(crate) fn remove_consumers(&self, is_gone: impl Fn(&ConsumerId) -> bool) {
+        let mut state = self.state.lock();
+        state.consumers.retain(|(consumer, _)| !is_gone(consumer));
+        state.paused.retain(|consumer| !is_gone(consumer));
+    }
+
+    pub(crate) fn end(&self, end: End) {
+        self.state.lock().end = end;
+        self.bell.notify_one();
+    }
+
+    /// Waits until there may be something to write.
+    pub(crate) async fn rung(&self) {
+        self.bell.notified().await;
+    }
+
+    /// Takes everything that is to be written.
+    pub(crate) fn take(&self, into: &mut Vec<Bytes>) -> End {
+        let mut state = self.state.lock();
+        state.outgoing.take(into);
+        state.end
+    }
+
+    /// The writer wrote what it took: consumers that waited for that go on.
+    pub(crate) fn wrote(&self) {
+        self.written_at.store(self.now().get(), Ordering::Relaxed);
+        let resumed: Vec<(ConsumerId, Arc<QueueHandle>)> = {
+            let State { outgoing, paused, consumers, .. } = &mut *self.state.lock();
+            if paused.is_empty() || outgoing.pending_bytes() > LOW_WATER_BYTES {
+                return;
+            }
+            let is_paused = |known: &&(ConsumerId, _)| paused.contains(&known.0);
+            let resumed = consumers.iter().filter(is_paused).cloned().collect();
+            paused.clear();
+            resumed
+        };
+        for (consumer, queue) in resumed {
+            queue.resume(consumer);
+        }
+    }
+
+    /// Gives up empty buffers; for a connection that has nothing to do.
+    pub(crate) fn release_idle_capacity(&self) {
+        self.state.lock().outgoing.release_idle_capacity();
+    }
+
+    fn ring(&self, state: MutexGuard<'_, State>) {
+        let has_work = state.outgoing.pending_bytes() > 0;
+        drop(state);
+        if has_work {
+            self.bell.notify_one();
+        }
+    }
+}
+
+impl Outbox for ConnectionOutbox {
+    fn deliver(&self, queue: QueueId, deliveries: &[Delivery]) -> Pressure {
+        let mut state = self.state.lock();
+        for delivery in deliveries {
+            let Delivery { consumer, seq, redelivered, message } = delivery;
+            state.outgoing.deliver(*consumer, queue, *seq, *redelivered, message);
+        }
+        let is_high = state.outgoing.pending_bytes() > HIGH_WATER_BYTES;
+        if is_high {
+            for delivery in deliveries {
+                if !state.paused.contains(&delivery.consumer) {
+                    state.paused.push(delivery.consumer);
+                }
+            }
+        }
+        self.ring(state);
+        if is_high { Pressure::High } else { Pressure::Low }
+    }
+
+    fn confirm(&self, answered: &[Answered]) {
+        self.with(|outgoing| {
+            for Answered { confirm, accepted } in answered {
+                outgoing.confirm(confirm.channel, confirm.number, *accepted);
+            }
+            outgoing.flush_confirms();
+        });
+    }
+
+    fn cancel(&self, consumers: &[ConsumerId]) {
+        self.with(|outgoing| {
+            for &consumer in consumers {
+                outgoing.cancel_consumer(consumer);
+            }
+        });
+        self.remove_consumers(|known| consumers.contains(known));
+    }
+}

@@ -1,0 +1,80 @@
+//! Routes a connection has used lately.
+
+use std::{collections::HashMap, sync::Arc};
+
+use foldhash::fast::RandomState;
+use leveret_core::{refusal::Refusal, vhost::Vhost};
+use leveret_runtime::{Broker, QueueHandle, VhostHandle};
+use leveret_wire::value::{FieldTable, ShortString};
+use smallvec::SmallVec;
+
+/// Routes kept per connection. A publisher with more keys than this looks each of them up anew, at
+/// the cost of some map walks.
+const ROUTES_MAX: usize = 1024;
+
+/// The queues one exchange and routing key lead to.
+pub(crate) type Route = SmallVec<[Arc<QueueHandle>; 1]>;
+
+/// Answers that hold as long as the vhost's snapshot does.
+#[derive(Debug)]
+pub(crate) struct RouteCache {
+    broker: Arc<Broker>,
+    vhost: Arc<VhostHandle>,
+    version: u64,
+    snapshot: Arc<Vhost>,
+    routes: HashMap<Box<[u8]>, Arc<Route>, RandomState>,
+    /// Exchange and routing key of the look-up at hand; kept for its capacity.
+    key: Vec<u8>,
+}
+
+impl RouteCache {
+    pub(crate) fn new(broker: Arc<Broker>, vhost: Arc<VhostHandle>) -> Self {
+        // Version before snapshot: a change in between costs a needless refresh, never a stale route.
+        let version = vhost.version();
+        let snapshot = vhost.snapshot();
+        Self { broker, vhost, version, snapshot, routes: HashMap::default(), key: Vec::new() }
+    }
+
+    /// Where a message goes. `headers` is called only if they matter.
+    pub(crate) fn route(
+        &mut self,
+        exchange: &ShortString,
+        routing_key: &ShortString,
+        headers: &dyn Fn() -> FieldTable,
+    ) -> Result<Arc<Route>, Refusal> {
+        self.refresh();
+        self.key.clear();
+        // The length keeps `a` + `bc` and `ab` + `c` apart; a short string has 255 bytes at most.
+        self.key.extend(u8::try_from(exchange.as_bytes().len()));
+        self.key.extend_from_slice(exchange.as_bytes());
+        self.key.extend_from_slice(routing_key.as_bytes());
+        if let Some(route) = self.routes.get(self.key.as_slice()) {
+            return Ok(route.clone());
+        }
+        let found = self.snapshot.route(exchange, routing_key, headers)?;
+        let queues = found.queues.iter().filter_map(|&id| self.broker.queue(id)).collect();
+        let route = Arc::new(queues);
+        if found.by_key_alone {
+            if self.routes.len() >= ROUTES_MAX {
+                self.routes.clear();
+            }
+            self.routes.insert(self.key.as_slice().into(), Arc::clone(&route));
+        }
+        Ok(route)
+    }
+
+    /// The exchange could be published to.
+    pub(crate) fn check_exchange(&mut self, exchange: &ShortString) -> Result<(), Refusal> {
+        self.refresh();
+        self.snapshot.route(exchange, &ShortString::default(), &FieldTable::default).map(|_| ())
+    }
+
+    fn refresh(&mut self) {
+        let version = self.vhost.version();
+        if version != self.version {
+            self.version = version;
+            self.snapshot = self.vhost.snapshot();
+            self.routes.clear();
+        }
+    }
+}

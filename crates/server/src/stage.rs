@@ -1,0 +1,195 @@
+//! What one read of a connection asks of queues, collected per queue and submitted once each.
+
+use std::sync::Arc;
+
+use leveret_core::{
+    ids::{ChannelKey, QueueId},
+    message::{Message, MessageParts},
+    queue::{Command, Confirm},
+    refusal::Refusal,
+};
+use leveret_runtime::{Broker, QueueHandle, VhostHandle, generate_name};
+use leveret_session::{Outgoing, Publish, Settle, Sink};
+use leveret_wire::{
+    reply_code::ReplyCode,
+    value::{FieldTable, ShortString},
+};
+
+use crate::route_cache::{Route, RouteCache};
+
+/// Batches that are kept for the next read.
+const BATCHES_KEPT_MAX: usize = 16;
+
+/// Work of one connection on its way to the queues. Everything is empty again after each submit.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    broker: Arc<Broker>,
+    /// Set when a vhost was opened; nothing is published before.
+    routes: Option<RouteCache>,
+    batches: Batches,
+    confirms: Vec<Expected>,
+    returns: Vec<(ChannelKey, Message)>,
+    /// Something was published since the last look.
+    published: bool,
+}
+
+/// Queues in the order in which this read met them.
+#[derive(Debug)]
+struct Batches {
+    list: Vec<Batch>,
+    /// Batches from here on wait for use; they keep their capacity.
+    used: usize,
+}
+
+#[derive(Debug)]
+struct Batch {
+    queue: Arc<QueueHandle>,
+    commands: Vec<Command>,
+}
+
+impl Batches {
+    /// The commands for this queue; `find` is asked for a queue that has none yet.
+    fn of(
+        &mut self,
+        queue: QueueId,
+        find: impl FnOnce() -> Option<Arc<QueueHandle>>,
+    ) -> Option<&mut Vec<Command>> {
+        // A read meets few queues, and mostly the same one again.
+        let known = self.list[..self.used].iter().rposition(|batch| batch.queue.id() == queue);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let queue = find()?;
+                match self.list.get_mut(self.used) {
+                    Some(spare) => spare.queue = queue,
+                    None => self.list.push(Batch { queue, commands: Vec::new() }),
+                }
+                self.used += 1;
+                self.used - 1
+            }
+        };
+        Some(&mut self.list[at].commands)
+    }
+
+    fn submit(&mut self) {
+        for batch in &mut self.list[..self.used] {
+            batch.queue.submit(&mut batch.commands);
+        }
+        self.used = 0;
+        // A spare keeps its last queue alive: few may stay.
+        self.list.truncate(BATCHES_KEPT_MAX);
+    }
+}
+
+/// A confirm that is owed once so many queues have answered.
+#[derive(Debug)]
+struct Expected {
+    confirm: Confirm,
+    queues: u32,
+}
+
+impl Stage {
+    pub(crate) const fn new(broker: Arc<Broker>) -> Self {
+        Self {
+            broker,
+            routes: None,
+            batches: Batches { list: Vec::new(), used: 0 },
+            confirms: Vec::new(),
+            returns: Vec::new(),
+            published: false,
+        }
+    }
+
+    pub(crate) fn open_vhost(&mut self, vhost: Arc<VhostHandle>) {
+        self.routes = Some(RouteCache::new(self.broker.clone(), vhost));
+    }
+
+    /// Whether anything was published since the last call.
+    pub(crate) fn take_published(&mut self) -> bool {
+        std::mem::take(&mut self.published)
+    }
+
+    /// What the publisher is owed must be known before a queue can answer.
+    pub(crate) fn announce(&mut self, outgoing: &mut Outgoing) {
+        for (channel, message) in self.returns.drain(..) {
+            outgoing.return_message(channel, ReplyCode::NoRoute, &message);
+        }
+        if self.confirms.is_empty() {
+            return;
+        }
+        for Expected { confirm, queues } in self.confirms.drain(..) {
+            outgoing.expect_confirm(confirm.channel, confirm.number, queues);
+        }
+        outgoing.flush_confirms();
+    }
+
+    /// One lock round per queue.
+    pub(crate) fn submit(&mut self) {
+        self.batches.submit();
+    }
+
+    fn enqueue(&mut self, route: &Route, message: &Message, confirm: Option<Confirm>) {
+        for queue in route {
+            if let Some(commands) = self.batches.of(queue.id(), || Some(queue.clone())) {
+                commands.push(Command::Enqueue { message: message.clone(), confirm });
+            }
+        }
+    }
+
+    fn routes(&mut self) -> &mut RouteCache {
+        self.routes.as_mut().expect("the session publishes only in an open vhost")
+    }
+}
+
+impl Sink for Stage {
+    fn publish(&mut self, publish: Publish) -> Result<(), Refusal> {
+        let headers = || {
+            let decode = |payload| FieldTable::decode_all(payload).ok();
+            publish.headers.as_ref().and_then(decode).unwrap_or_default()
+        };
+        let route = self.routes().route(&publish.exchange, &publish.routing_key, &headers)?;
+        self.published = true;
+        let number = publish.confirm;
+        let confirm = number.map(|number| Confirm { channel: publish.channel, number });
+        if let Some(confirm) = confirm {
+            let queues = u32::try_from(route.len()).unwrap_or(u32::MAX);
+            self.confirms.push(Expected { confirm, queues });
+        }
+        if route.is_empty() && !publish.mandatory {
+            return Ok(());
+        }
+        let message = Message::new(MessageParts {
+            exchange: publish.exchange.as_bytes(),
+            routing_key: publish.routing_key.as_bytes(),
+            properties: publish.properties.as_bytes(),
+            body: publish.body,
+            persistent: publish.persistent,
+            priority: publish.priority,
+        });
+        if route.is_empty() {
+            self.returns.push((publish.channel, message));
+        } else {
+            self.enqueue(&route, &message, confirm);
+        }
+        Ok(())
+    }
+
+    fn check_exchange(
+        &mut self,
+        _channel: ChannelKey,
+        exchange: &ShortString,
+    ) -> Result<(), Refusal> {
+        self.routes().check_exchange(exchange)
+    }
+
+    fn settle(&mut self, settle: Settle) {
+        // A queue that is gone needs no settling.
+        if let Some(commands) = self.batches.of(settle.queue, || self.broker.queue(settle.queue)) {
+            commands.push(Command::Settle { seq: settle.seq, outcome: settle.outcome });
+        }
+    }
+
+    fn generate_name(&mut self, prefix: &str) -> ShortString {
+        generate_name(prefix)
+    }
+}

@@ -1,0 +1,71 @@
+//! The writing half of a connection: takes what is there, writes it in one go, waits for the bell.
+
+use std::{io::IoSlice, sync::Arc};
+
+use bytes::{Buf, Bytes};
+use tokio::{io::AsyncWriteExt, net::tcp::OwnedWriteHalf};
+use tracing::debug;
+
+use crate::outbox::{ConnectionOutbox, End};
+
+/// Slices handed to one `writev`; the rest goes with the next.
+const SLICES_MAX: usize = 64;
+
+/// Writes until the connection ends or the peer is gone.
+pub(crate) async fn run(mut socket: OwnedWriteHalf, outbox: Arc<ConnectionOutbox>) {
+    let mut segments: Vec<Bytes> = Vec::new();
+    loop {
+        let end = outbox.take(&mut segments);
+        if end == End::Now {
+            return;
+        }
+        if segments.is_empty() {
+            if end == End::AfterLastByte {
+                // The reader keeps its half until the peer is done, so that the last frames arrive.
+                let _ = socket.shutdown().await;
+                return;
+            }
+            outbox.release_idle_capacity();
+            outbox.rung().await;
+            continue;
+        }
+        if let Err(reason) = write_all(&mut socket, &mut segments).await {
+            debug!(%reason, "the peer does not take any more");
+            return;
+        }
+        outbox.wrote();
+    }
+}
+
+async fn write_all(socket: &mut OwnedWriteHalf, segments: &mut Vec<Bytes>) -> std::io::Result<()> {
+    let mut rest = segments.as_mut_slice();
+    while let Some(first) = rest.first() {
+        if first.is_empty() {
+            rest = &mut rest[1..];
+            continue;
+        }
+        let mut written = if rest.len() == 1 {
+            socket.write(first).await?
+        } else {
+            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+            let count = rest.len().min(SLICES_MAX);
+            for (slice, segment) in slices.iter_mut().zip(rest.iter()) {
+                *slice = IoSlice::new(segment);
+            }
+            socket.write_vectored(&slices[..count]).await?
+        };
+        if written == 0 {
+            return Err(std::io::ErrorKind::WriteZero.into());
+        }
+        while written > 0 {
+            let taken = written.min(rest[0].len());
+            rest[0].advance(taken);
+            written -= taken;
+            if rest[0].is_empty() {
+                rest = &mut rest[1..];
+            }
+        }
+    }
+    segments.clear();
+    Ok(())
+}

@@ -1,0 +1,537 @@
+//! One channel: from methods to replies, calls and staged work.
+//!
+//! True between two frames:
+//! * a channel that the server closed takes nothing but `close` and `close-ok`, and keeps nothing;
+//! * every delivery that was learned of and not settled is in the ledger, and nothing else is.
+
+mod consumers;
+mod content;
+mod ledger;
+mod publish;
+mod topology;
+
+use bytes::{Bytes, BytesMut};
+use leveret_core::{
+    ids::{ChannelKey, ConsumerId, QueueId},
+    queue::Outcome,
+    refusal::Refusal,
+};
+use leveret_wire::{
+    content::ContentHeader,
+    frame,
+    ids::{ChannelId, ClassId, DeliveryTag, MethodId},
+    method::{Method, access, basic, channel, confirm, tx},
+    value::ShortString,
+};
+
+pub(crate) use self::{
+    content::{Content, Finished},
+    ledger::Unacked,
+    publish::Publisher,
+};
+use self::{consumers::Consumers, ledger::Ledger};
+use crate::{
+    call::{Call, Cancel, ChannelEnd, Consume, Get},
+    error::{ChannelError, ConnectionError, Fault, MethodIds},
+    outgoing::Delivered,
+    sink::{Settle, Sink},
+};
+
+/// Class and method of `basic.publish`, which faults of its content blame.
+pub(crate) const PUBLISH: MethodIds =
+    (ClassId::new(basic::Basic::CLASS_ID), MethodId::new(basic::Publish::METHOD_ID));
+
+/// How publishes of a channel are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Not at all.
+    Normal,
+    /// Each by its number.
+    Confirm {
+        /// The number of the next publish.
+        next: u64,
+    },
+    /// Together, at the commit.
+    #[expect(dead_code, reason = "tx.select is refused until transactions exist")]
+    Tx,
+}
+
+/// Which side has closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// The server sent `channel.close`; everything is ignored until `close-ok`.
+    AwaitCloseOk,
+}
+
+/// One channel between its open and its close.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    key: ChannelKey,
+    state: State,
+    mode: Mode,
+    content: Content,
+    /// What the connection counts for [`Self::content`].
+    counted_bytes: u64,
+    ledger: Ledger,
+    consumers: Consumers,
+    next_consumer: u32,
+    /// For consumers that come from now on; 0 for no bound.
+    prefetch: u16,
+    /// The queue an empty name stands for.
+    last_queue: Option<ShortString>,
+}
+
+/// What a method leads to, beside replies and staged work.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "lives no longer than a return")]
+pub(crate) enum Next {
+    /// The next frame.
+    Go,
+    /// Somebody has to answer first.
+    Call(Call, Then),
+    /// The client's `channel.close`.
+    Close,
+    /// The client's `channel.close-ok`; the number is free.
+    Free,
+}
+
+/// What follows the answer to a channel's call.
+#[derive(Debug)]
+pub(crate) enum Then {
+    /// This reply, or none with nowait.
+    Reply(Option<Method>),
+    /// `queue.declare-ok`.
+    QueueDeclared { nowait: bool },
+    /// `queue.purge-ok`.
+    QueuePurged { nowait: bool },
+    /// `queue.delete-ok`.
+    QueueDeleted { nowait: bool },
+    /// `basic.consume-ok`.
+    Consuming { number: u32, tag: ShortString, no_ack: bool, nowait: bool },
+    /// `basic.cancel-ok`.
+    Cancelled { number: u32, tag: ShortString, nowait: bool },
+    /// `basic.get-ok` or `get-empty`.
+    Got { no_ack: bool },
+    /// `basic.recover-ok`, then the ledger goes back.
+    Recovered { has_reply: bool },
+}
+
+impl Channel {
+    pub(crate) fn new(key: ChannelKey) -> Self {
+        Self {
+            key,
+            state: State::Open,
+            mode: Mode::Normal,
+            content: Content::Idle,
+            counted_bytes: 0,
+            ledger: Ledger::default(),
+            consumers: Consumers::default(),
+            next_consumer: 1,
+            prefetch: 0,
+            last_queue: None,
+        }
+    }
+
+    pub(crate) const fn key(&self) -> ChannelKey {
+        self.key
+    }
+
+    pub(crate) const fn id(&self) -> ChannelId {
+        ChannelId::new(self.key.channel)
+    }
+
+    /// The channel and every queue that may hold something of it.
+    pub(crate) fn end(&self) -> ChannelEnd {
+        let unacked = self.ledger.iter().map(|unacked| unacked.queue);
+        let mut queues: Vec<QueueId> = Vec::new();
+        for queue in self.consumers.queues().chain(unacked) {
+            // Neighbours are mostly of the same queue.
+            if queues.last() != Some(&queue)
+                && let Err(at) = queues.binary_search(&queue)
+            {
+                queues.insert(at, queue);
+            }
+        }
+        ChannelEnd { channel: self.key, queues }
+    }
+
+    /// Whether the server has not closed it.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// The server closes: what the channel had is released, the number waits for `close-ok`.
+    pub(crate) fn begin_close(&mut self) {
+        let mut content = std::mem::take(&mut self.content);
+        content.discard();
+        *self = Self {
+            state: State::AwaitCloseOk,
+            content,
+            counted_bytes: self.counted_bytes,
+            ..Self::new(self.key)
+        };
+    }
+
+    /// A delivery was made to this channel.
+    pub(crate) fn delivered(&mut self, delivered: &Delivered) {
+        self.ledger.push(delivered.tag, delivered.queue, delivered.seq);
+    }
+
+    /// Takes everything unacked, in the order of the tags.
+    pub(crate) fn take_unacked(&mut self) -> Vec<Unacked> {
+        let mut unacked = Vec::new();
+        self.ledger.take_all(|taken| unacked.push(taken));
+        unacked
+    }
+
+    /// A queue was declared; an empty name stands for it from now on.
+    pub(crate) fn remember_queue(&mut self, name: ShortString) {
+        self.last_queue = Some(name);
+    }
+
+    /// A consumer was made.
+    pub(crate) fn add_consumer(&mut self, number: u32, tag: ShortString, queue: QueueId) {
+        self.consumers.add(number, tag, queue);
+    }
+
+    /// A consumer ended, by either side.
+    pub(crate) fn remove_consumer(&mut self, number: u32) {
+        self.consumers.remove(number);
+    }
+
+    /// Bytes of a half-received content, as the connection counts them: what they were, what they are.
+    pub(crate) fn recount(&mut self) -> (u64, u64) {
+        let held = self.content.held_bytes();
+        (std::mem::replace(&mut self.counted_bytes, held), held)
+    }
+
+    /// Bytes the connection counts for this channel.
+    pub(crate) const fn counted_bytes(&self) -> u64 {
+        self.counted_bytes
+    }
+
+    /// The half-received content keeps no read buffer any more.
+    pub(crate) fn park(&mut self) {
+        self.content.park();
+    }
+
+    /// Whether a content is half received.
+    pub(crate) const fn is_receiving(&self) -> bool {
+        !matches!(self.content, Content::Idle)
+    }
+
+    /// A content header came. True when nothing is due behind it.
+    pub(crate) fn header(
+        &mut self,
+        header: ContentHeader,
+        size_max: u64,
+    ) -> Result<Option<Finished>, ConnectionError> {
+        // What an ignored channel sends is read to its end and not kept.
+        let size_max = if self.is_open() { size_max } else { 0 };
+        self.content.header(header, size_max)
+    }
+
+    /// Whether a content header may come now.
+    pub(crate) const fn expects_header(&self) -> Result<(), ConnectionError> {
+        self.content.expects_header()
+    }
+
+    /// A body frame came.
+    pub(crate) fn body(
+        &mut self,
+        chunk: &Bytes,
+        payload: &[u8],
+    ) -> Result<Option<Finished>, ConnectionError> {
+        self.content.body(chunk, payload)
+    }
+
+    /// A content is complete.
+    pub(crate) fn publish<S: Sink>(
+        &mut self,
+        content: Finished,
+        publisher: Publisher<'_>,
+        sink: &mut S,
+    ) -> Result<(), Fault> {
+        let confirm = match &mut self.mode {
+            _ if self.state == State::AwaitCloseOk => return Ok(()),
+            Mode::Normal | Mode::Tx => None,
+            Mode::Confirm { next } => {
+                let number = *next;
+                *next += 1;
+                Some(number)
+            }
+        };
+        publish::publish(content, confirm, publisher, sink)
+    }
+
+    /// Whether a method may come now.
+    pub(crate) fn expects_method(&self) -> Result<(), ConnectionError> {
+        self.content.expects_method()
+    }
+
+    /// A method came.
+    pub(crate) fn method<S: Sink>(
+        &mut self,
+        method: Method,
+        sink: &mut S,
+        replies: &mut BytesMut,
+    ) -> Result<Next, Fault> {
+        if self.state == State::AwaitCloseOk {
+            return self.closed_method(method, replies);
+        }
+        match method {
+            Method::Basic(method) => self.basic(method, sink, replies),
+            Method::Queue(method) => self.queue(method, sink),
+            Method::Exchange(method) => self.exchange(method),
+            Method::Channel(method) => self.channel(method, replies),
+            Method::Confirm(method) => self.confirm(method, replies),
+            Method::Tx(method) => self.tx(&method),
+            Method::Access(access::Access::Request(_)) => {
+                self.reply(replies, access::RequestOk { ticket: 1 });
+                Ok(Next::Go)
+            }
+            Method::Access(access::Access::RequestOk(_)) | Method::Connection(_) => unimplemented(),
+        }
+    }
+
+    /// The server has closed this channel and the client may not know it yet.
+    fn closed_method(&mut self, method: Method, replies: &mut BytesMut) -> Result<Next, Fault> {
+        match method {
+            Method::Channel(channel::Channel::CloseOk(_)) => Ok(Next::Free),
+            Method::Channel(channel::Channel::Close(_)) => {
+                // The closes crossed. Our own still waits for its close-ok.
+                self.reply(replies, channel::CloseOk {});
+                Ok(Next::Go)
+            }
+            Method::Channel(channel::Channel::Open(_)) => {
+                Err(ConnectionError::SecondChannelOpen.into())
+            }
+            Method::Basic(basic::Basic::Publish(publish)) => {
+                self.content.begin(publish);
+                Ok(Next::Go)
+            }
+            Method::Basic(_)
+            | Method::Queue(_)
+            | Method::Exchange(_)
+            | Method::Channel(
+                channel::Channel::OpenOk(_)
+                | channel::Channel::Flow(_)
+                | channel::Channel::FlowOk(_),
+            )
+            | Method::Confirm(_)
+            | Method::Tx(_)
+            | Method::Access(_)
+            | Method::Connection(_) => Ok(Next::Go),
+        }
+    }
+
+    fn channel(
+        &mut self,
+        method: channel::Channel,
+        replies: &mut BytesMut,
+    ) -> Result<Next, Fault> {
+        match method {
+            channel::Channel::Close(_) => Ok(Next::Close),
+            channel::Channel::Flow(channel::Flow { active: true }) => {
+                self.reply(replies, channel::FlowOk { active: true });
+                Ok(Next::Go)
+            }
+            channel::Channel::Flow(channel::Flow { active: false }) => {
+                Err(ConnectionError::FlowStop.into())
+            }
+            channel::Channel::Open(_) => Err(ConnectionError::SecondChannelOpen.into()),
+            channel::Channel::OpenOk(_)
+            | channel::Channel::FlowOk(_)
+            | channel::Channel::CloseOk(_) => unimplemented(),
+        }
+    }
+
+    fn confirm(
+        &mut self,
+        method: confirm::Confirm,
+        replies: &mut BytesMut,
+    ) -> Result<Next, Fault> {
+        match method {
+            confirm::Confirm::Select(confirm::Select { nowait }) => {
+                match self.mode {
+                    Mode::Normal => self.mode = Mode::Confirm { next: 1 },
+                    // Asking again does not begin the numbers anew.
+                    Mode::Confirm { .. } => {}
+                    Mode::Tx => return Err(ChannelError::ConfirmInTx.into()),
+                }
+                if !nowait {
+                    self.reply(replies, confirm::SelectOk {});
+                }
+                Ok(Next::Go)
+            }
+            confirm::Confirm::SelectOk(_) => unimplemented(),
+        }
+    }
+
+    fn tx(&self, method: &tx::Tx) -> Result<Next, Fault> {
+        match method {
+            tx::Tx::Select(_) if matches!(self.mode, Mode::Confirm { .. }) => {
+                Err(ChannelError::TxInConfirm.into())
+            }
+            tx::Tx::Select(_) => {
+                let what = "transactions are not supported";
+                Err(ConnectionError::NotImplemented { what }.into())
+            }
+            tx::Tx::Commit(_) | tx::Tx::Rollback(_) => Err(ChannelError::NotTransactional.into()),
+            tx::Tx::SelectOk(_) | tx::Tx::CommitOk(_) | tx::Tx::RollbackOk(_) => unimplemented(),
+        }
+    }
+
+    fn basic<S: Sink>(
+        &mut self,
+        method: basic::Basic,
+        sink: &mut S,
+        replies: &mut BytesMut,
+    ) -> Result<Next, Fault> {
+        match method {
+            basic::Basic::Publish(publish) => self.content.begin(publish),
+            basic::Basic::Ack(basic::Ack { delivery_tag, multiple }) => {
+                self.settle(delivery_tag, multiple, Outcome::Acked, sink)?;
+            }
+            basic::Basic::Nack(basic::Nack { delivery_tag, multiple, requeue }) => {
+                self.settle(delivery_tag, multiple, negative(requeue), sink)?;
+            }
+            basic::Basic::Reject(basic::Reject { delivery_tag, requeue }) => {
+                self.settle(delivery_tag, false, negative(requeue), sink)?;
+            }
+            basic::Basic::Qos(qos) => self.qos(&qos, replies)?,
+            basic::Basic::Consume(consume) => return self.consume(consume, sink),
+            basic::Basic::Cancel(cancel) => return Ok(self.cancel(cancel, replies)),
+            basic::Basic::Get(get) => return self.get(get),
+            basic::Basic::Recover(basic::Recover { requeue }) => return recover(requeue, true),
+            basic::Basic::RecoverAsync(basic::RecoverAsync { requeue }) => {
+                return recover(requeue, false);
+            }
+            // Answers a cancel of ours, which expects no answer.
+            basic::Basic::CancelOk(_) => {}
+            basic::Basic::QosOk(_)
+            | basic::Basic::ConsumeOk(_)
+            | basic::Basic::Return(_)
+            | basic::Basic::Deliver(_)
+            | basic::Basic::GetOk(_)
+            | basic::Basic::GetEmpty(_)
+            | basic::Basic::RecoverOk(_)
+            | basic::Basic::Credit(_)
+            | basic::Basic::CreditOk(_)
+            | basic::Basic::CreditDrained(_) => return unimplemented(),
+        }
+        Ok(Next::Go)
+    }
+
+    fn settle<S: Sink>(
+        &mut self,
+        tag: DeliveryTag,
+        multiple: bool,
+        outcome: Outcome,
+        sink: &mut S,
+    ) -> Result<(), ChannelError> {
+        let channel = self.key;
+        let mut settle = |Unacked { queue, seq }: Unacked| {
+            sink.settle(Settle { channel, queue, seq, outcome });
+        };
+        if multiple && tag.get() == 0 {
+            // Everything, and it is no error when there is nothing.
+            self.ledger.take_all(settle);
+            return Ok(());
+        }
+        let is_known = if multiple {
+            self.ledger.take_up_to(tag, settle)
+        } else {
+            self.ledger.take(tag).map(&mut settle).is_some()
+        };
+        if is_known { Ok(()) } else { Err(ChannelError::UnknownDeliveryTag { tag }) }
+    }
+
+    fn qos(&mut self, qos: &basic::Qos, replies: &mut BytesMut) -> Result<(), ConnectionError> {
+        let basic::Qos { prefetch_size: size, prefetch_count, global: _ } = *qos;
+        if size != 0 {
+            return Err(ConnectionError::PrefetchSize { size });
+        }
+        // `global` is taken for a bound per consumer, as RabbitMQ 4.3 does by default.
+        self.prefetch = prefetch_count;
+        self.reply(replies, basic::QosOk {});
+        Ok(())
+    }
+
+    fn consume<S: Sink>(&mut self, consume: basic::Consume, sink: &mut S) -> Result<Next, Fault> {
+        let basic::Consume { queue, consumer_tag, no_ack, exclusive, nowait, arguments, .. } =
+            consume;
+        if self.consumers.has_tag(&consumer_tag) {
+            return Err(ConnectionError::ConsumerTagInUse { tag: consumer_tag }.into());
+        }
+        let queue = self.named_queue(&queue)?;
+        let tag = if consumer_tag.is_empty() {
+            sink.generate_name("amq.ctag-")
+        } else {
+            consumer_tag.detach()
+        };
+        let number = self.next_consumer;
+        self.next_consumer += 1;
+        let call = Call::Consume(Consume {
+            consumer: ConsumerId { channel: self.key, number },
+            queue,
+            tag: tag.clone(),
+            no_ack,
+            exclusive,
+            prefetch: if no_ack { 0 } else { self.prefetch },
+            arguments: arguments.detach(),
+        });
+        Ok(Next::Call(call, Then::Consuming { number, tag, no_ack, nowait }))
+    }
+
+    fn cancel(&self, cancel: basic::Cancel, replies: &mut BytesMut) -> Next {
+        let basic::Cancel { consumer_tag: tag, nowait } = cancel;
+        let Some((number, queue)) = self.consumers.find(&tag) else {
+            if !nowait {
+                self.reply(replies, basic::CancelOk { consumer_tag: tag });
+            }
+            return Next::Go;
+        };
+        let consumer = ConsumerId { channel: self.key, number };
+        let then = Then::Cancelled { number, tag: tag.detach(), nowait };
+        Next::Call(Call::Cancel(Cancel { consumer, queue }), then)
+    }
+
+    fn get(&self, get: basic::Get) -> Result<Next, Fault> {
+        let basic::Get { queue, no_ack, .. } = get;
+        let queue = self.named_queue(&queue)?;
+        let call = Call::Get(Get { channel: self.key, queue, no_ack });
+        Ok(Next::Call(call, Then::Got { no_ack }))
+    }
+
+    /// The name as given, or the queue that an empty one stands for.
+    fn named_queue(&self, name: &ShortString) -> Result<ShortString, Fault> {
+        if name.is_empty() {
+            self.last_queue.clone().ok_or_else(|| Refusal::NoPreviouslyDeclaredQueue.into())
+        } else {
+            Ok(name.detach())
+        }
+    }
+
+    fn reply(&self, replies: &mut BytesMut, method: impl Into<Method>) {
+        frame::put_method(replies, self.id(), &method.into());
+    }
+}
+
+const fn negative(requeue: bool) -> Outcome {
+    if requeue { Outcome::Returned } else { Outcome::Rejected }
+}
+
+fn recover(requeue: bool, has_reply: bool) -> Result<Next, Fault> {
+    if requeue {
+        Ok(Next::Call(Call::CatchUp, Then::Recovered { has_reply }))
+    } else {
+        Err(ConnectionError::RecoverWithoutRequeue.into())
+    }
+}
+
+/// A method that only a server sends, or not on a channel.
+fn unimplemented() -> Result<Next, Fault> {
+    Err(ConnectionError::UnimplementedMethod.into())
+}

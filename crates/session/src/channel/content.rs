@@ -1,0 +1,221 @@
+//! What is received of a publish: method, content header, body.
+//!
+//! ```text
+//!   Idle ──publish──▶ AwaitHeader ──header──▶ AwaitBody ──last body frame──▶ Idle
+//!     ▲                                │ size 0
+//!     └────────────────────────────────┘
+//! ```
+//!
+//! Nothing is reserved for an announced body. A body of one frame stays a slice of the chunk it came
+//! in, several are put together. Between two reads nothing here is a slice of a chunk; see
+//! [`Content::park`].
+
+use bytes::Bytes;
+use leveret_wire::{
+    content::{ContentHeader, RawProperties},
+    ids::ClassId,
+    method::basic,
+    value::ShortString,
+};
+
+use crate::error::ConnectionError;
+
+/// The part of a content that came so far.
+#[derive(Debug, Default)]
+pub(crate) enum Content {
+    /// A method is due.
+    #[default]
+    Idle,
+    /// A publish came.
+    AwaitHeader(Head),
+    /// A publish and its header came.
+    AwaitBody(Unfinished),
+}
+
+/// What `basic.publish` says.
+#[derive(Debug, Default)]
+pub(crate) struct Head {
+    pub(crate) exchange: ShortString,
+    pub(crate) routing_key: ShortString,
+    pub(crate) mandatory: bool,
+    pub(crate) immediate: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    head: Head,
+    properties: RawProperties,
+    size: u64,
+    left: u64,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    /// What came so far.
+    Kept(Vec<u8>),
+    /// Nobody wants it; only counted.
+    Discarded,
+}
+
+/// A whole content.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) head: Head,
+    pub(crate) properties: RawProperties,
+    pub(crate) size: u64,
+    /// `None` when it was larger than allowed and thrown away.
+    pub(crate) body: Option<Bytes>,
+}
+
+impl Content {
+    /// Whether a method may come now.
+    pub(crate) fn expects_method(&self) -> Result<(), ConnectionError> {
+        match self {
+            Self::Idle => Ok(()),
+            Self::AwaitHeader(_) => Err(ConnectionError::ExpectedHeader),
+            Self::AwaitBody(_) => Err(ConnectionError::ExpectedBody),
+        }
+    }
+
+    /// Begins with a publish.
+    pub(crate) fn begin(&mut self, publish: basic::Publish) {
+        let basic::Publish { exchange, routing_key, mandatory, immediate, .. } = publish;
+        *self = Self::AwaitHeader(Head { exchange, routing_key, mandatory, immediate });
+    }
+
+    /// Whether a content header may come now.
+    pub(crate) const fn expects_header(&self) -> Result<(), ConnectionError> {
+        match self {
+            Self::Idle => Err(ConnectionError::ExpectedMethod),
+            Self::AwaitHeader(_) => Ok(()),
+            Self::AwaitBody(_) => Err(ConnectionError::ExpectedBody),
+        }
+    }
+
+    /// A header came. A body above `size_max` will be read and thrown away.
+    pub(crate) fn header(
+        &mut self,
+        header: ContentHeader,
+        size_max: u64,
+    ) -> Result<Option<Finished>, ConnectionError> {
+        let ContentHeader { class_id, weight, body_size: size, properties } = header;
+        self.expects_header()?;
+        if weight != 0 {
+            return Err(ConnectionError::ExpectedHeader);
+        }
+        if class_id != ClassId::new(basic::Basic::CLASS_ID) {
+            return Err(ConnectionError::HeaderOfAnotherClass { class: class_id });
+        }
+        let Self::AwaitHeader(head) = std::mem::take(self) else {
+            return Ok(None);
+        };
+        if size == 0 {
+            return Ok(Some(Finished { head, properties, size, body: Some(Bytes::new()) }));
+        }
+        let body = if size > size_max { Body::Discarded } else { Body::Kept(Vec::new()) };
+        *self = Self::AwaitBody(Unfinished { head, properties, size, left: size, body });
+        Ok(None)
+    }
+
+    /// A body frame came; `payload` is a part of `chunk`.
+    pub(crate) fn body(
+        &mut self,
+        chunk: &Bytes,
+        payload: &[u8],
+    ) -> Result<Option<Finished>, ConnectionError> {
+        let unfinished = match self {
+            Self::Idle => return Err(ConnectionError::ExpectedMethod),
+            Self::AwaitHeader(_) => return Err(ConnectionError::ExpectedHeader),
+            Self::AwaitBody(unfinished) => unfinished,
+        };
+        let len = payload.len() as u64;
+        let left = unfinished.left.checked_sub(len).ok_or(ConnectionError::BodyTooLong)?;
+        if left > 0 {
+            unfinished.add(payload);
+            return Ok(None);
+        }
+        let is_whole = len == unfinished.size;
+        if !is_whole {
+            unfinished.add(payload);
+        }
+        let Self::AwaitBody(unfinished) = std::mem::take(self) else {
+            return Ok(None);
+        };
+        let Unfinished { head, properties, size, body, .. } = unfinished;
+        let body = match body {
+            Body::Discarded => None,
+            Body::Kept(_) if is_whole => Some(chunk.slice_ref(payload)),
+            Body::Kept(bytes) => Some(Bytes::from(bytes)),
+        };
+        Ok(Some(Finished { head, properties, size, body }))
+    }
+
+    /// Bytes this keeps in memory until the rest has come.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        let bytes = match self {
+            Self::Idle => 0,
+            Self::AwaitHeader(head) => head.len(),
+            Self::AwaitBody(Unfinished { head, properties, body, .. }) => {
+                let body_len = match body {
+                    Body::Kept(bytes) => bytes.len(),
+                    Body::Discarded => 0,
+                };
+                head.len() + properties.as_bytes().len() + body_len
+            }
+        };
+        bytes as u64
+    }
+
+    /// Nobody wants this content; the rest of it is only counted.
+    pub(crate) fn discard(&mut self) {
+        match self {
+            Self::Idle => {}
+            Self::AwaitHeader(head) => *head = Head::default(),
+            Self::AwaitBody(unfinished) => {
+                unfinished.head = Head::default();
+                unfinished.properties = RawProperties::EMPTY;
+                unfinished.body = Body::Discarded;
+            }
+        }
+    }
+
+    /// Copies what is still a slice of a chunk, so that no read buffer waits for the rest to come.
+    pub(crate) fn park(&mut self) {
+        match self {
+            Self::Idle => {}
+            Self::AwaitHeader(head) => head.detach(),
+            Self::AwaitBody(unfinished) => {
+                unfinished.head.detach();
+                unfinished.properties = unfinished.properties.detach();
+            }
+        }
+    }
+}
+
+impl Head {
+    const fn len(&self) -> usize {
+        self.exchange.len() + self.routing_key.len()
+    }
+
+    fn detach(&mut self) {
+        self.exchange = self.exchange.detach();
+        self.routing_key = self.routing_key.detach();
+    }
+}
+
+impl Unfinished {
+    fn add(&mut self, payload: &[u8]) {
+        self.left -= payload.len() as u64;
+        let Body::Kept(bytes) = &mut self.body else {
+            return;
+        };
+        if bytes.capacity() - bytes.len() < payload.len() {
+            // Doubled, but never beyond what was announced: the last step fits exactly.
+            let size = usize::try_from(self.size).unwrap_or(usize::MAX);
+            let wanted = (bytes.len() * 2).max(bytes.len() + payload.len()).min(size);
+            bytes.reserve_exact(wanted - bytes.len());
+        }
+        bytes.extend_from_slice(payload);
+    }
+}

@@ -1,0 +1,263 @@
+//! The checks of a publish whose content is complete.
+
+use leveret_core::ids::ChannelKey;
+use leveret_wire::{
+    content::PropertyScan,
+    value::{RawTable, RawValue, ShortString},
+};
+
+use super::content::Finished;
+use crate::{
+    error::{ChannelError, ConnectionError, Fault},
+    sink::{Publish, Sink},
+};
+
+/// The longest a message may live: ten years.
+const EXPIRATION_MAX_MILLIS: u64 = 315_360_000_000;
+
+/// The name that stands for the reply consumer of this channel.
+const REPLY_TO: &[u8] = b"amq.rabbitmq.reply-to";
+
+/// What a publish is measured by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Publisher<'a> {
+    pub(crate) channel: ChannelKey,
+    pub(crate) user: &'a ShortString,
+    pub(crate) is_impersonator: bool,
+    pub(crate) message_size_max: u64,
+}
+
+/// What the properties say that the broker acts on.
+#[derive(Debug, Default)]
+struct Facts {
+    expiration_millis: Option<u64>,
+    has_cc: bool,
+}
+
+/// Checks a content and hands it to the sink. The order of the checks is RabbitMQ's.
+pub(crate) fn publish<S: Sink>(
+    content: Finished,
+    confirm: Option<u64>,
+    publisher: Publisher<'_>,
+    sink: &mut S,
+) -> Result<(), Fault> {
+    let Finished { head, properties, size, body } = content;
+    let channel = publisher.channel;
+    if head.immediate {
+        return Err(ConnectionError::Immediate.into());
+    }
+    let Some(body) = body else {
+        let max = publisher.message_size_max;
+        return Err(ChannelError::MessageTooLarge { size, max }.into());
+    };
+    let scan = properties.scan().map_err(ConnectionError::Content)?;
+    let facts = match check(&scan, publisher) {
+        Ok(facts) => facts,
+        Err(error) => {
+            sink.check_exchange(channel, &head.exchange)?;
+            return Err(error.into());
+        }
+    };
+    let (persistent, priority) = (scan.delivery_mode == Some(2), scan.priority);
+    let headers = scan.headers.map(|table| properties.clone().into_bytes().slice_ref(table));
+    sink.publish(Publish {
+        channel,
+        exchange: head.exchange,
+        routing_key: head.routing_key,
+        mandatory: head.mandatory,
+        confirm,
+        persistent,
+        priority,
+        expiration_millis: facts.expiration_millis,
+        headers,
+        has_cc: facts.has_cc,
+        properties,
+        body,
+    })?;
+    Ok(())
+}
+
+fn check(scan: &PropertyScan<'_>, publisher: Publisher<'_>) -> Result<Facts, ChannelError> {
+    if scan.reply_to == Some(REPLY_TO) {
+        return Err(ChannelError::NoReplyConsumer);
+    }
+    let expiration_millis = scan.expiration.map(expiration).transpose()?;
+    let has_cc = scan.headers.map_or(Ok(false), has_cc)?;
+    if let Some(user_id) = scan.user_id
+        && user_id != publisher.user.as_bytes()
+        && !publisher.is_impersonator
+    {
+        let user_id = printed(user_id);
+        return Err(ChannelError::ForeignUserId { user_id, user: publisher.user.clone() });
+    }
+    Ok(Facts { expiration_millis, has_cc })
+}
+
+/// Whether there are extra routing keys; each kind has to be an array.
+fn has_cc(headers: &[u8]) -> Result<bool, ChannelError> {
+    let (mut cc, mut bcc) = (None, None);
+    for (key, value) in RawTable::new(headers).entries().map_while(Result::ok) {
+        // The first one of a key counts.
+        match key {
+            b"CC" => cc = cc.or(Some(value)),
+            b"BCC" => bcc = bcc.or(Some(value)),
+            _ => {}
+        }
+    }
+    for (header, value) in [("CC", cc), ("BCC", bcc)] {
+        if let Some(value) = value
+            && !matches!(value, RawValue::Array(_))
+        {
+            let type_name = type_name(value);
+            return Err(ChannelError::UnacceptableTypeInHeader { header, type_name });
+        }
+    }
+    Ok(cc.is_some() || bcc.is_some())
+}
+
+/// Digits with an optional sign, as Erlang reads an integer off the front of a string.
+fn expiration(text: &[u8]) -> Result<u64, ChannelError> {
+    let (is_negative, unsigned) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    let digits_len = unsigned.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, leftover) = unsigned.split_at(digits_len);
+    let fail = |detail: String| {
+        let expiration = printed(text);
+        Err(ChannelError::InvalidExpiration { expiration, detail })
+    };
+    if digits.is_empty() {
+        return fail("no_integer".to_owned());
+    }
+    if !leftover.is_empty() {
+        return fail(format!("{{leftover_string,{}}}", erlang_string(leftover)));
+    }
+    let number = match digits.iter().position(|digit| *digit != b'0') {
+        None => return Ok(0),
+        Some(zeros) => printed(digits.get(zeros..).unwrap_or_default()),
+    };
+    if is_negative {
+        return fail(pair("value_negative", &format!("-{number}"), text));
+    }
+    match number.parse() {
+        Ok(millis) if millis <= EXPIRATION_MAX_MILLIS => Ok(millis),
+        Ok(_) | Err(_) => fail(pair("value_too_large", &number, text)),
+    }
+}
+
+/// `{tag,number}`; Erlang's formatter breaks the line behind the comma before the eightieth column.
+fn pair(tag: &str, number: &str, expiration: &[u8]) -> String {
+    const LINE_LEN: usize = 80;
+    let column = "invalid expiration '': ".len() + expiration.len() + 1;
+    let pair = format!("{{{tag},{number}}}");
+    if pair.len() < LINE_LEN.saturating_sub(column) {
+        pair
+    } else {
+        format!("{{{tag},\n{:column$}{number}}}", "")
+    }
+}
+
+/// A string as Erlang prints it: in quotes, or as a list of numbers when it is not printable.
+fn erlang_string(bytes: &[u8]) -> String {
+    let is_printable = |byte: &u8| matches!(byte, b' '..=b'~' | 8..=13 | 27 | 160..);
+    if !bytes.iter().all(is_printable) {
+        let numbers: Vec<String> = bytes.iter().map(u8::to_string).collect();
+        return format!("[{}]", numbers.join(","));
+    }
+    let mut text = String::from("\"");
+    for byte in bytes {
+        match byte {
+            b'"' => text.push_str("\\\""),
+            b'\\' => text.push_str("\\\\"),
+            8 => text.push_str("\\b"),
+            b'\t' => text.push_str("\\t"),
+            b'\n' => text.push_str("\\n"),
+            11 => text.push_str("\\v"),
+            12 => text.push_str("\\f"),
+            b'\r' => text.push_str("\\r"),
+            27 => text.push_str("\\e"),
+            plain => text.push(char::from(*plain)),
+        }
+    }
+    text.push('"');
+    text
+}
+
+/// Bytes as text the way RabbitMQ prints them: as UTF-8 or else each one as a character.
+fn printed(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => bytes.iter().copied().map(char::from).collect(),
+    }
+}
+
+/// RabbitMQ's name of a value's type.
+const fn type_name(value: RawValue<'_>) -> &'static str {
+    match value {
+        RawValue::LongString(_) => "longstr",
+        RawValue::Bytes(_) => "binary",
+        RawValue::Bool(_) => "bool",
+        RawValue::Byte(_) => "byte",
+        RawValue::UnsignedByte(_) => "unsignedbyte",
+        RawValue::Short(_) => "short",
+        RawValue::UnsignedShort(_) => "unsignedshort",
+        RawValue::Int(_) => "signedint",
+        RawValue::UnsignedInt(_) => "unsignedint",
+        RawValue::Long(_) => "long",
+        RawValue::Float(_) => "float",
+        RawValue::Double(_) => "double",
+        RawValue::Decimal(_) => "decimal",
+        RawValue::Timestamp(_) => "timestamp",
+        RawValue::Void => "void",
+        RawValue::Table(_) => "table",
+        RawValue::Array(_) => "array",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::expiration;
+
+    fn detail(text: &[u8]) -> String {
+        expiration(text).expect_err("no expiration").to_string()
+    }
+
+    #[test]
+    fn expirations_are_whole_numbers_up_to_ten_years() {
+        for (text, millis) in
+            [("0", 0), ("00", 0), ("-0", 0), ("+5", 5), ("060000", 60_000), ("315360000000", 315_360_000_000)]
+        {
+            assert_eq!(expiration(text.as_bytes()), Ok(millis), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_expirations_are_refused_in_erlangs_words() {
+        for (text, expected) in [
+            ("", "invalid expiration '': no_integer"),
+            ("abc", "invalid expiration 'abc': no_integer"),
+            (" 5", "invalid expiration ' 5': no_integer"),
+            ("-", "invalid expiration '-': no_integer"),
+            ("-1", "invalid expiration '-1': {value_negative,-1}"),
+            ("1.5", "invalid expiration '1.5': {leftover_string,\".5\"}"),
+            ("5 ", "invalid expiration '5 ': {leftover_string,\" \"}"),
+            ("5\0", "invalid expiration '5\0': {leftover_string,[0]}"),
+            (
+                "315360000001",
+                "invalid expiration '315360000001': {value_too_large,315360000001}",
+            ),
+        ] {
+            assert_eq!(detail(text.as_bytes()), expected);
+        }
+        assert_eq!(detail(b"\xff"), "invalid expiration '\u{ff}': no_integer");
+        assert_eq!(
+            detail(b"12345678901234567890"),
+            format!(
+                "invalid expiration '12345678901234567890': {{value_too_large,\n{:44}12345678901234567890}}",
+                ""
+            )
+        );
+    }
+}

@@ -1,0 +1,377 @@
+//! An open connection: its frames, channel by channel.
+
+use bytes::{Bytes, BytesMut};
+use leveret_core::ids::{ChannelKey, ConnectionId};
+use leveret_wire::{
+    content::ContentHeader,
+    frame::{Frame, FrameKind},
+    ids::ChannelId,
+    method::{Method, channel, connection},
+    value::ShortString,
+};
+
+use super::{Peer, Tuned, Waiting, channels::Channels};
+use crate::{
+    call::{Call, ChannelEnd, Password},
+    channel::{self as channels, Channel, Finished, Next, Publisher},
+    error::{ChannelError, ConnectionError, Fault, MethodIds, NO_METHOD},
+    outgoing::News,
+    settings::Settings,
+    sink::Sink,
+};
+
+/// What an open connection knows.
+#[derive(Debug)]
+pub(super) struct Running {
+    connection: ConnectionId,
+    user: ShortString,
+    is_impersonator: bool,
+    channels: Channels,
+    channel_max: u16,
+    /// Agreed size of a frame. Payloads may have all of it, eight octets more than strictly agreed.
+    frame_max: usize,
+    /// Channels opened so far.
+    openings: u32,
+    message_size_max: u64,
+    unfinished_max: u64,
+    /// Bytes of half-received contents, over all channels.
+    unfinished_bytes: u64,
+    /// Channels whose content may still be slices of a chunk.
+    unparked: Vec<u16>,
+}
+
+/// A fault, and where it happened.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    pub(super) fault: Fault,
+    pub(super) channel: u16,
+    pub(super) blamed: MethodIds,
+}
+
+impl Trouble {
+    fn new(fault: impl Into<Fault>, channel: ChannelId, blamed: MethodIds) -> Self {
+        Self { fault: fault.into(), channel: channel.get(), blamed }
+    }
+}
+
+/// A call, and what its answer leads to.
+type Asked = (Call, Waiting);
+
+impl Running {
+    pub(super) fn new(
+        connection: ConnectionId,
+        settings: &Settings,
+        Peer { user, is_impersonator }: Peer,
+        Tuned { channel_max, frame_max }: Tuned,
+    ) -> Self {
+        Self {
+            connection,
+            user,
+            is_impersonator,
+            channels: Channels::default(),
+            channel_max,
+            frame_max: frame_max as usize,
+            openings: 0,
+            message_size_max: settings.message_size_max,
+            unfinished_max: settings.unfinished_content_max.max(settings.message_size_max),
+            unfinished_bytes: 0,
+            unparked: Vec::new(),
+        }
+    }
+
+    pub(super) const fn payload_max(&self) -> usize {
+        self.frame_max
+    }
+
+    pub(super) fn channel(&mut self, key: ChannelKey) -> Option<&mut Channel> {
+        self.channels.find(key.channel).filter(|channel| channel.key() == key)
+    }
+
+    pub(super) fn add_channel(&mut self, key: ChannelKey) {
+        self.channels.add(Channel::new(key));
+    }
+
+    pub(super) fn remove_channel(&mut self, key: ChannelKey) {
+        if let Some(channel) = self.channels.remove(key.channel) {
+            self.unfinished_bytes -= channel.counted_bytes();
+        }
+    }
+
+    /// The server closes a channel: it waits for `close-ok`.
+    pub(super) fn begin_close(&mut self, key: ChannelKey) {
+        if let Some(channel) = self.channel(key) {
+            channel.begin_close();
+        }
+        self.recount(key.channel);
+    }
+
+    /// Every open channel with its queues.
+    pub(super) fn ends(&self) -> Vec<ChannelEnd> {
+        self.channels.iter().filter(|channel| channel.is_open()).map(Channel::end).collect()
+    }
+
+    /// The channel with its queues.
+    pub(super) fn end(&mut self, number: u16) -> Option<ChannelEnd> {
+        self.channels.find(number).map(|channel| channel.end())
+    }
+
+    /// What was delivered and cancelled meanwhile.
+    pub(super) fn learn(&mut self, news: &mut News) {
+        for delivered in news.delivered.drain(..) {
+            if let Some(channel) = self.channel(delivered.channel) {
+                channel.delivered(&delivered);
+            }
+        }
+        for consumer in news.cancelled.drain(..) {
+            if let Some(channel) = self.channel(consumer.channel) {
+                channel.remove_consumer(consumer.number);
+            }
+        }
+    }
+
+    /// Works on one frame; `frame` is a part of `chunk`.
+    pub(super) fn frame<S: Sink>(
+        &mut self,
+        chunk: &Bytes,
+        frame: Frame<'_>,
+        sink: &mut S,
+        replies: &mut BytesMut,
+    ) -> Result<Option<Asked>, Trouble> {
+        if frame.channel.is_connection() {
+            return self.connection_frame(chunk, frame);
+        }
+        match frame.kind {
+            FrameKind::Method => self.method(chunk, frame, sink, replies),
+            FrameKind::Header => self.header(chunk, frame, sink).map(|()| None),
+            FrameKind::Body => self.body(chunk, frame, sink).map(|()| None),
+            FrameKind::Heartbeat => Err(unexpected(frame)),
+        }
+    }
+
+    /// Copies what is still a slice of a chunk. A channel that then holds too much is at fault.
+    pub(super) fn park(&mut self) -> Result<(), Trouble> {
+        while let Some(number) = self.unparked.pop() {
+            if let Some(channel) = self.channels.find(number) {
+                channel.park();
+            }
+            self.recount(number);
+            self.check_unfinished(ChannelId::new(number))?;
+        }
+        if self.unparked.capacity() > UNPARKED_KEPT {
+            self.unparked = Vec::new();
+        }
+        Ok(())
+    }
+
+    fn connection_frame(
+        &mut self,
+        chunk: &Bytes,
+        frame: Frame<'_>,
+    ) -> Result<Option<Asked>, Trouble> {
+        match frame.kind {
+            FrameKind::Heartbeat => return Ok(None),
+            FrameKind::Method => {}
+            FrameKind::Header | FrameKind::Body => return Err(unexpected(frame)),
+        }
+        let method = decode(chunk, frame)?;
+        let blamed = method.ids();
+        match method {
+            Method::Connection(connection::Connection::Close(_)) => {
+                let call = Call::CloseConnection { channels: self.ends() };
+                Ok(Some((call, Waiting::CloseOk)))
+            }
+            Method::Connection(connection::Connection::UpdateSecret(update)) => {
+                let secret = Password::new(Bytes::copy_from_slice(update.new_secret.as_bytes()));
+                Ok(Some((Call::UpdateSecret { secret }, Waiting::UpdateSecret { blamed })))
+            }
+            Method::Connection(_)
+            | Method::Channel(_)
+            | Method::Access(_)
+            | Method::Exchange(_)
+            | Method::Queue(_)
+            | Method::Basic(_)
+            | Method::Confirm(_)
+            | Method::Tx(_) => {
+                let error = ConnectionError::UnexpectedMethod { state: "running" };
+                Err(Trouble::new(error, frame.channel, blamed))
+            }
+        }
+    }
+
+    fn method<S: Sink>(
+        &mut self,
+        chunk: &Bytes,
+        frame: Frame<'_>,
+        sink: &mut S,
+        replies: &mut BytesMut,
+    ) -> Result<Option<Asked>, Trouble> {
+        let id = frame.channel;
+        let Some(channel) = self.channels.find(id.get()) else {
+            return self.method_on_closed_channel(chunk, frame).map(Some);
+        };
+        channel
+            .expects_method()
+            .map_err(|error| Trouble::new(error, id, channels::PUBLISH))?;
+        let method = decode(chunk, frame)?;
+        let blamed = method.ids();
+        let next = channel
+            .method(method, sink, replies)
+            .map_err(|fault| Trouble { fault, channel: id.get(), blamed })?;
+        match next {
+            Next::Go => {
+                if channel.is_receiving() && self.unparked.last() != Some(&id.get()) {
+                    self.unparked.push(id.get());
+                }
+                Ok(None)
+            }
+            Next::Call(call, then) => {
+                let channel = channel.key();
+                Ok(Some((call, Waiting::Method { channel, blamed, then })))
+            }
+            Next::Close => {
+                let end = channel.end();
+                let channel = end.channel;
+                Ok(Some((Call::CloseChannel(end), Waiting::ChannelCloseOk { channel })))
+            }
+            Next::Free => {
+                let key = channel.key();
+                self.remove_channel(key);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Only `channel.open` makes sense here.
+    fn method_on_closed_channel(
+        &mut self,
+        chunk: &Bytes,
+        frame: Frame<'_>,
+    ) -> Result<Asked, Trouble> {
+        self.check_channel_count(frame.channel)?;
+        let method = decode(chunk, frame)?;
+        let blamed = method.ids();
+        let Method::Channel(channel::Channel::Open(_)) = method else {
+            return Err(Trouble::new(ConnectionError::ExpectedChannelOpen, frame.channel, blamed));
+        };
+        self.openings = self.openings.wrapping_add(1);
+        let key = ChannelKey {
+            connection: self.connection,
+            channel: frame.channel.get(),
+            opening: self.openings,
+        };
+        Ok((Call::OpenChannel(key), Waiting::OpenChannel { channel: key }))
+    }
+
+    fn header<S: Sink>(
+        &mut self,
+        chunk: &Bytes,
+        frame: Frame<'_>,
+        sink: &mut S,
+    ) -> Result<(), Trouble> {
+        let id = frame.channel;
+        let trouble = |error: ConnectionError| Trouble::new(error, id, channels::PUBLISH);
+        let Some(channel) = self.channels.find(id.get()) else {
+            self.check_channel_count(id)?;
+            return Err(trouble(ConnectionError::ExpectedMethod));
+        };
+        channel.expects_header().map_err(trouble)?;
+        let header = ContentHeader::decode(chunk, frame.payload)
+            .map_err(|error| trouble(ConnectionError::Content(error)))?;
+        match channel.header(header, self.message_size_max).map_err(trouble)? {
+            Some(content) => self.publish(id, content, sink),
+            None => {
+                if self.unparked.last() != Some(&id.get()) {
+                    self.unparked.push(id.get());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn body<S: Sink>(
+        &mut self,
+        chunk: &Bytes,
+        frame: Frame<'_>,
+        sink: &mut S,
+    ) -> Result<(), Trouble> {
+        let id = frame.channel;
+        let trouble = |error: ConnectionError| Trouble::new(error, id, channels::PUBLISH);
+        let Some(channel) = self.channels.find(id.get()) else {
+            self.check_channel_count(id)?;
+            return Err(trouble(ConnectionError::ExpectedMethod));
+        };
+        match channel.body(chunk, frame.payload).map_err(trouble)? {
+            Some(content) => self.publish(id, content, sink),
+            None => {
+                self.recount(id.get());
+                self.check_unfinished(id)
+            }
+        }
+    }
+
+    /// A content is complete.
+    fn publish<S: Sink>(
+        &mut self,
+        id: ChannelId,
+        content: Finished,
+        sink: &mut S,
+    ) -> Result<(), Trouble> {
+        if self.unparked.last() == Some(&id.get()) {
+            self.unparked.pop();
+        }
+        let Some(channel) = self.channels.find(id.get()) else {
+            return Ok(());
+        };
+        if channel.counted_bytes() > 0 {
+            let (was, is) = channel.recount();
+            self.unfinished_bytes = self.unfinished_bytes - was + is;
+        }
+        let publisher = Publisher {
+            channel: channel.key(),
+            user: &self.user,
+            is_impersonator: self.is_impersonator,
+            message_size_max: self.message_size_max,
+        };
+        channel
+            .publish(content, publisher, sink)
+            .map_err(|fault| Trouble { fault, channel: id.get(), blamed: channels::PUBLISH })
+    }
+
+    fn check_channel_count(&self, id: ChannelId) -> Result<(), Trouble> {
+        let max = self.channel_max;
+        if self.channels.len() < usize::from(max) {
+            return Ok(());
+        }
+        Err(Trouble::new(ConnectionError::TooManyChannels { max }, id, NO_METHOD))
+    }
+
+    fn check_unfinished(&self, id: ChannelId) -> Result<(), Trouble> {
+        let max = self.unfinished_max;
+        if self.unfinished_bytes <= max {
+            return Ok(());
+        }
+        Err(Trouble::new(ChannelError::TooMuchUnfinished { max }, id, channels::PUBLISH))
+    }
+
+    fn recount(&mut self, number: u16) {
+        if let Some(channel) = self.channels.find(number) {
+            let (was, is) = channel.recount();
+            self.unfinished_bytes = self.unfinished_bytes - was + is;
+        }
+    }
+}
+
+/// Entries whose memory the list of unparked channels keeps.
+const UNPARKED_KEPT: usize = 256;
+
+fn decode(chunk: &Bytes, frame: Frame<'_>) -> Result<Method, Trouble> {
+    Method::decode(chunk, frame.payload).map_err(|error| {
+        let blamed = error.ids();
+        Trouble::new(ConnectionError::Method(error), frame.channel, blamed)
+    })
+}
+
+fn unexpected(frame: Frame<'_>) -> Trouble {
+    let description = frame.unexpected_text();
+    Trouble::new(ConnectionError::UnexpectedFrame { description }, frame.channel, NO_METHOD)
+}

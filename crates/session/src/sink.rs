@@ -1,0 +1,81 @@
+//! Where the hot path goes: publishes and settles, staged by the server and submitted per queue.
+
+use bytes::Bytes;
+use leveret_core::{
+    ids::{ChannelKey, QueueId, Seq},
+    queue::Outcome,
+    refusal::Refusal,
+};
+use leveret_wire::{content::RawProperties, value::ShortString};
+
+/// What the server does for a connection without being waited for.
+///
+/// `publish` and `settle` only stage work, in the order of the calls. The server submits what was
+/// staged when `receive` returns, after it appended [`crate::Connection::replies`] to the outgoing
+/// buffer.
+pub trait Sink {
+    /// Routes and stages one publish. A refusal closes the channel, or the connection where its code
+    /// is a hard one.
+    ///
+    /// # Errors
+    ///
+    /// The exchange is missing or internal, or the user may not write to it.
+    fn publish(&mut self, publish: Publish) -> Result<(), Refusal>;
+
+    /// What [`Self::publish`] would say of this exchange. Asked only for a publish that is refused for
+    /// another reason, because these refusals come first.
+    ///
+    /// # Errors
+    ///
+    /// As for `publish`.
+    fn check_exchange(&mut self, channel: ChannelKey, exchange: &ShortString)
+    -> Result<(), Refusal>;
+
+    /// Stages the end of one delivery.
+    fn settle(&mut self, settle: Settle);
+
+    /// A name nobody else has: `prefix` and 22 random characters of URL-safe base64.
+    fn generate_name(&mut self, prefix: &str) -> ShortString;
+}
+
+/// One published message. Strings, properties and a body of one frame are slices of the read buffer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Publish {
+    /// The channel it came on.
+    pub channel: ChannelKey,
+    /// Its exchange; empty for the default one.
+    pub exchange: ShortString,
+    /// Its routing key.
+    pub routing_key: ShortString,
+    /// To be returned if no queue takes it.
+    pub mandatory: bool,
+    /// Its number, if the channel confirms.
+    pub confirm: Option<u64>,
+    /// Property flags and fields, byte for byte as received; well-formed.
+    pub properties: RawProperties,
+    /// Delivery mode 2.
+    pub persistent: bool,
+    /// The priority property, if set.
+    pub priority: Option<u8>,
+    /// The expiration property in milliseconds, if set.
+    pub expiration_millis: Option<u64>,
+    /// The entries of the headers table, without its length, if set; well-formed.
+    pub headers: Option<Bytes>,
+    /// There is a header `CC` or `BCC`; both are arrays.
+    pub has_cc: bool,
+    /// The whole body.
+    pub body: Bytes,
+}
+
+/// The end of one delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settle {
+    /// The channel that had it.
+    pub channel: ChannelKey,
+    /// The queue it came from.
+    pub queue: QueueId,
+    /// Its position there.
+    pub seq: Seq,
+    /// How it ended.
+    pub outcome: Outcome,
+}

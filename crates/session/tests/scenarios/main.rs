@@ -1,0 +1,21 @@
+//! A connection from the outside: bytes in, bytes and calls out. One behaviour per file.
+
+mod channel_lifecycle;
+mod confirms;
+mod connection_methods;
+mod consuming;
+mod deliveries;
+mod frame_order;
+mod framing_errors;
+mod getting;
+mod handshake;
+mod heartbeats;
+mod hot_path_order;
+mod protocol_header;
+mod publish_checks;
+mod random_frames;
+mod random_traffic;
+mod settling;
+mod support;
+mod topology;
+mod unfinished_contents;

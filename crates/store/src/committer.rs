@@ -1,0 +1,465 @@
+//! The one thread that writes: group commit of everything that waits.
+//!
+//! ```text
+//!   send ─▶ inbox ─▶ batch ─▶ write ──(sync?)──▶ released(promises)
+//!             ▲                                        │
+//!             └── while one batch syncs, the next grows ┘
+//! ```
+//!
+//! There is no artificial delay: a lone unit is written at once, and under load a batch is as large as a sync is slow.
+//!
+//! Always true:
+//! * batches are written in the order in which their units were sent, one after the other;
+//! * commit numbers have no gap: a number is taken by a batch that was written, and by no other;
+//! * what was written without a sync is synced [`SYNC_LATER`] later at the latest;
+//! * after a failed write or sync nothing is released any more.
+
+use std::{
+    any::Any,
+    fmt, io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use leveret_core::record::Write;
+use parking_lot::Mutex;
+use rocksdb::{ErrorKind, FlushOptions, WriteOptions};
+
+use crate::{
+    batch::{Batch, Families},
+    error::CommitError,
+    mark,
+    options::SyncMode,
+    reclaim::Reclaimer,
+    schema::Table,
+    store::{Store, WriteSide},
+};
+
+mod inbox;
+
+use inbox::{Inbox, Next, Segment};
+
+/// How long an unsynced write (acks) may stay unsynced: the most a power cut brings back, flagged as redelivered (DP4).
+const SYNC_LATER: Duration = Duration::from_millis(200);
+
+/// How often the side file is written while commits are synced. It costs a sync of its own.
+const MARK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long to wait on a full disk before looking for space again.
+const RESUME_EVERY: Duration = Duration::from_millis(500);
+
+/// How often RocksDB may refuse to go on although there is space, before the process ends and a restart recovers.
+const RESUME_TRIES_MAX: u32 = 10;
+
+/// Free space wanted beyond what has to be flushed, before RocksDB is asked to go on: a try that fails for want of
+/// space may be its last.
+const RESUME_SPARE_BYTES: u64 = 4 << 20;
+
+/// Unflushed writes above this are flushed at a clean stop; below, replaying them takes less than a tenth of a second.
+const FLUSH_AT_STOP_MIN: usize = 16 << 20;
+
+/// What the committer did since it started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Batches written.
+    pub commits: u64,
+    /// Syncs of the log.
+    pub syncs: u64,
+    /// Rows written.
+    pub rows: u64,
+    /// Messages that were never written because they were forgotten in the batch that put them.
+    pub cancelled: u64,
+}
+
+/// The write side of a store: takes units of writes, and releases promises when they are kept.
+///
+/// Dropping it without [`Committer::stop`] is what a crash looks like: what waits is not written, and the store is not
+/// marked as cleanly stopped.
+pub struct Committer<P> {
+    shared: Arc<Shared<P>>,
+    thread: Mutex<Option<JoinHandle<Result<(), CommitError>>>>,
+}
+
+struct Shared<P> {
+    inbox: Inbox<P>,
+    relief: Mutex<Option<Relief>>,
+    out_of_space: AtomicBool,
+    commits: AtomicU64,
+    syncs: AtomicU64,
+    rows: AtomicU64,
+    cancelled: AtomicU64,
+}
+
+struct Relief {
+    mark: usize,
+    call: Box<dyn Fn() + Send>,
+}
+
+impl<P: Send + 'static> Committer<P> {
+    /// Starts the thread.
+    ///
+    /// `released` is called on it after a batch was written (and synced, if one of its units asked for it), with all
+    /// promises of the batch in the order in which they were sent; what it leaves in the vector is dropped. `failed` is
+    /// called at most once, when the thread ends for another reason than its owner's wish.
+    ///
+    /// # Errors
+    ///
+    /// When no thread can be started, or the store has or had a committer: there is one per opened store.
+    pub fn start(
+        store: Arc<Store>,
+        released: impl FnMut(&mut Vec<P>) + Send + 'static,
+        failed: impl FnOnce(CommitError) + Send + 'static,
+    ) -> io::Result<Self> {
+        let write_side = store
+            .take_write_side()
+            .ok_or_else(|| io::Error::other("the store has a committer already"))?;
+        let shared = Arc::new(Shared {
+            inbox: Inbox::new(),
+            relief: Mutex::new(None),
+            out_of_space: AtomicBool::new(false),
+            commits: AtomicU64::new(0),
+            syncs: AtomicU64::new(0),
+            rows: AtomicU64::new(0),
+            cancelled: AtomicU64::new(0),
+        });
+        let thread = thread::Builder::new().name("committer".to_owned()).spawn({
+            let shared = Arc::clone(&shared);
+            move || run(Writer::new(store, shared, write_side, released), failed)
+        })?;
+        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Appends one unit: all of `writes` are committed in one batch, then `promises` are released.
+    ///
+    /// Takes everything out of both vectors and leaves them their capacity. Never waits and never splits a unit; the order
+    /// of calls is the order of commits. With `sync` the promises need the writes on disk. After the committer failed,
+    /// units are dropped.
+    ///
+    /// Nothing may be sent for a queue after its `DeleteQueue`.
+    pub fn send(&self, writes: &mut Vec<Write>, promises: &mut Vec<P>, sync: bool) {
+        self.shared.inbox.send(writes, promises, sync);
+    }
+
+    /// Memory of everything that was sent and is not committed yet.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.shared.inbox.pending_bytes()
+    }
+
+    /// Calls `call` on the committer thread whenever the pending bytes fall from `mark` or more to less.
+    ///
+    /// A sender that wants to wait notes that first, then looks at [`Self::pending_bytes`] once more: they may have fallen
+    /// in between.
+    pub fn set_relief(&self, mark: usize, call: Box<dyn Fn() + Send>) {
+        *self.shared.relief.lock() = Some(Relief { mark, call });
+    }
+
+    /// Whether a full disk holds up the batch that is being written. It goes on by itself when there is space.
+    #[must_use]
+    pub fn is_out_of_space(&self) -> bool {
+        self.shared.out_of_space.load(Ordering::Relaxed)
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let Shared { commits, syncs, rows, cancelled, .. } = &*self.shared;
+        Counters {
+            commits: commits.load(Ordering::Relaxed),
+            syncs: syncs.load(Ordering::Relaxed),
+            rows: rows.load(Ordering::Relaxed),
+            cancelled: cancelled.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Commits everything that waits, syncs, marks the store as cleanly stopped, and ends the thread.
+    ///
+    /// # Errors
+    ///
+    /// What ended the thread, if it failed before or on the way; `failed` was told too.
+    pub fn stop(&self) -> Result<(), CommitError> {
+        self.shared.inbox.order_stop();
+        let thread = self.thread.lock().take();
+        thread.map_or(Ok(()), |thread| thread.join().unwrap_or_else(|panic| Err(panicked(&*panic))))
+    }
+}
+
+impl<P> Drop for Committer<P> {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.lock().take() {
+            self.shared.inbox.order_abandon();
+            // What it failed with was told to `failed`.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<P> fmt::Debug for Committer<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Committer")
+            .field("pending_bytes", &self.shared.inbox.pending_bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+fn run<P, R: FnMut(&mut Vec<P>)>(
+    mut writer: Writer<P, R>,
+    failed: impl FnOnce(CommitError),
+) -> Result<(), CommitError> {
+    // A panic here is a bug of ours; the process must learn of it like of any other reason why nothing is kept any more.
+    let result = catch_unwind(AssertUnwindSafe(|| writer.run()))
+        .unwrap_or_else(|panic| Err(panicked(&*panic)));
+    writer.shared.inbox.close();
+    if let Err(error) = &result {
+        failed(error.clone());
+    }
+    result
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> CommitError {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let reason = text
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned());
+    CommitError::Panicked { reason }
+}
+
+/// What the thread owns.
+struct Writer<P, R> {
+    store: Arc<Store>,
+    shared: Arc<Shared<P>>,
+    released: R,
+    batch: Batch,
+    next_commit: u64,
+    /// The newest commit that is on the disk for sure, and the one the side file tells of.
+    synced: u64,
+    marked: u64,
+    /// Since when something waits for a sync of the log, or counters wait to be written.
+    unsettled_since: Option<Instant>,
+    mark_due: Option<Instant>,
+    reclaimer: Reclaimer,
+}
+
+impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
+    fn new(
+        store: Arc<Store>,
+        shared: Arc<Shared<P>>,
+        write_side: WriteSide,
+        released: R,
+    ) -> Self {
+        let newest = write_side.newest_commit;
+        let mut reclaimer = Reclaimer::new(Arc::clone(&store));
+        reclaimer.free(&write_side.dropped);
+        Self {
+            store,
+            shared,
+            released,
+            batch: Batch::new(),
+            next_commit: newest + 1,
+            // What is there at start may still be in the system's memory only; the first sync covers it.
+            synced: 0,
+            marked: write_side.marked,
+            unsettled_since: None,
+            mark_due: None,
+            reclaimer,
+        }
+    }
+
+    fn run(&mut self) -> Result<(), CommitError> {
+        loop {
+            let deadline = self.deadline();
+            if deadline.is_none() {
+                self.batch.shrink();
+            }
+            match self.shared.inbox.next(deadline) {
+                Next::Commit(segment) => {
+                    self.commit(segment)?;
+                    self.tidy()?;
+                }
+                Next::Tidy => self.tidy()?,
+                Next::Stop => return self.finish(),
+                Next::Abandon => return Ok(()),
+            }
+        }
+    }
+
+    fn commit(&mut self, mut segment: Segment<P>) -> Result<(), CommitError> {
+        let families = Families::of(self.store.db());
+        self.batch.add(families, &segment.writes, segment.may_cancel()).map_err(write_error)?;
+        if self.batch.must_be_written() || (segment.sync_of_states && self.batch.has_states()) {
+            self.write(segment.sync && self.store.sync_mode() == SyncMode::Always)?;
+        } else {
+            self.count_batch();
+            self.batch.clear();
+            if self.batch.has_states() {
+                self.unsettled_since.get_or_insert_with(Instant::now);
+            }
+        }
+        (self.released)(&mut segment.promises);
+        let (before, after) = self.shared.inbox.recycle(segment);
+        if let Some(Relief { mark, call }) = &*self.shared.relief.lock()
+            && before >= *mark
+            && after < *mark
+        {
+            call();
+        }
+        Ok(())
+    }
+
+    /// Writes the batch as the next commit.
+    fn write(&mut self, sync: bool) -> Result<(), CommitError> {
+        let families = Families::of(self.store.db());
+        let number = self.next_commit;
+        self.batch.close(families, number);
+        let mut options = WriteOptions::default();
+        options.set_sync(sync);
+        while let Err(error) = self.store.db().write_opt(self.batch.rows(), &options) {
+            // Of the batch nothing counts yet: it is written again as it is, under the same number, once RocksDB has
+            // moved what it had to a new log.
+            if !is_no_space(&error) {
+                return Err(write_error(error));
+            }
+            self.wait_for_space(&error)?;
+        }
+        self.next_commit += 1;
+        self.shared.commits.fetch_add(1, Ordering::Relaxed);
+        self.count_batch();
+        self.reclaimer.free(self.batch.dropped());
+        self.batch.clear();
+        if sync {
+            self.note_synced();
+        } else if self.store.sync_mode() == SyncMode::Never {
+            self.unsettled_since = None;
+        } else {
+            self.unsettled_since.get_or_insert_with(Instant::now);
+        }
+        Ok(())
+    }
+
+    fn count_batch(&self) {
+        self.shared.rows.fetch_add(self.batch.row_count(), Ordering::Relaxed);
+        self.shared.cancelled.fetch_add(self.batch.cancelled(), Ordering::Relaxed);
+    }
+
+    /// Everything that was written is on the disk now.
+    fn note_synced(&mut self) {
+        self.shared.syncs.fetch_add(1, Ordering::Relaxed);
+        self.synced = self.next_commit - 1;
+        self.unsettled_since = None;
+        if self.synced > self.marked {
+            self.mark_due.get_or_insert_with(|| Instant::now() + MARK_EVERY);
+        }
+    }
+
+    /// When [`Self::tidy`] has something to do, if nothing else happens.
+    fn deadline(&self) -> Option<Instant> {
+        let settle = self.unsettled_since.map(|since| since + self.sync_later());
+        [settle, self.mark_due].into_iter().flatten().min()
+    }
+
+    fn sync_later(&self) -> Duration {
+        match self.store.sync_mode() {
+            SyncMode::Interval(interval) => interval,
+            SyncMode::Always | SyncMode::Never => SYNC_LATER,
+        }
+    }
+
+    /// Does what is due.
+    fn tidy(&mut self) -> Result<(), CommitError> {
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
+        if due(self.unsettled_since.map(|since| since + self.sync_later())) {
+            let sync = self.store.sync_mode() != SyncMode::Never;
+            if self.batch.has_states() {
+                self.write(sync)?;
+            } else if sync {
+                self.store.db().flush_wal(true).map_err(write_error)?;
+                self.note_synced();
+            }
+            self.unsettled_since = None;
+        }
+        if due(self.mark_due) {
+            self.mark_due = None;
+            self.write_mark()?;
+        }
+        Ok(())
+    }
+
+    fn write_mark(&mut self) -> Result<(), CommitError> {
+        let dir = self.store.directory().path();
+        match mark::write(dir, self.synced) {
+            Ok(()) => self.marked = self.synced,
+            // An older mark stays true. The next sync tries again.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                tracing::warn!(%error, "no space for the mark of the newest synced commit");
+            }
+            Err(error) => {
+                return Err(CommitError::Mark { path: mark::path(dir), reason: error.to_string() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns when writing may be tried again.
+    fn wait_for_space(&self, error: &rocksdb::Error) -> Result<(), CommitError> {
+        let gave_up = |reason: String| Err(CommitError::NoSpace { reason });
+        if !self.shared.out_of_space.swap(true, Ordering::Relaxed) {
+            tracing::error!(%error, "the disk is full; nothing is stored or confirmed until there is space");
+        }
+        let mut refused = 0;
+        loop {
+            if self.shared.inbox.pause(RESUME_EVERY) {
+                return gave_up(error.to_string());
+            }
+            let wanted = self.store.unflushed_bytes() as u64 + RESUME_SPARE_BYTES;
+            if self.store.directory().free_bytes().is_ok_and(|free| free < wanted) {
+                continue;
+            }
+            let Err(refusal) = self.store.db().resume() else {
+                break;
+            };
+            refused += 1;
+            let hopeful = is_no_space(&refusal) || refusal.kind() == ErrorKind::Busy;
+            if !hopeful {
+                return Err(write_error(refusal));
+            }
+            if refused == RESUME_TRIES_MAX {
+                return gave_up(refusal.into_string());
+            }
+        }
+        self.shared.out_of_space.store(false, Ordering::Relaxed);
+        tracing::info!("there is space on the disk again");
+        Ok(())
+    }
+
+    /// The last commit of a clean stop.
+    fn finish(&mut self) -> Result<(), CommitError> {
+        self.reclaimer.stop();
+        let nothing_ever_written = self.next_commit == 1 && !self.batch.has_states();
+        if nothing_ever_written {
+            return Ok(());
+        }
+        self.batch.mark_clean_stop(Families::of(self.store.db()), self.next_commit);
+        self.write(true)?;
+        self.write_mark()?;
+        if self.store.unflushed_bytes() > FLUSH_AT_STOP_MIN {
+            let db = self.store.db();
+            let families = [&Table::Messages.family(db), &Table::Meta.family(db)];
+            db.flush_cfs_opt(&families, &FlushOptions::default()).map_err(write_error)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_error(error: rocksdb::Error) -> CommitError {
+    CommitError::Write { reason: error.into_string() }
+}
+
+/// RocksDB passes the kind of an error on as text only.
+fn is_no_space(error: &rocksdb::Error) -> bool {
+    error.kind() == ErrorKind::IOError && error.as_ref().contains("No space left on device")
+}

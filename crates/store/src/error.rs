@@ -1,0 +1,193 @@
+//! What can go wrong with a store, and how far it reaches.
+
+use std::{io, path::PathBuf};
+
+use leveret_core::ids::{QueueId, Seq};
+
+/// Why the bytes of a row are not what was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Damage {
+    /// Checksum, key and value do not belong together.
+    #[error("its checksum does not match")]
+    Checksum,
+    /// The row ends before its last field.
+    #[error("it ends too early")]
+    TooShort,
+    /// The row is whole but says something that cannot be.
+    #[error("it holds an impossible value")]
+    Malformed,
+    /// The row was written by a newer release.
+    #[error("it has the unknown version {found}")]
+    Version {
+        /// The version in the row.
+        found: u8,
+    },
+}
+
+/// Why a store was not opened. The text is one line for the operator: what is the case and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has the directory.
+    #[error(
+        "the data directory {} is in use by another broker{}; stop that one or choose another directory",
+        dir.display(), process(*.pid)
+    )]
+    Locked {
+        /// The directory.
+        dir: PathBuf,
+        /// The other process, if it told.
+        pid: Option<u32>,
+    },
+    /// The data were written by a newer release.
+    #[error(
+        "the data in {} have format {found}, this release knows formats up to {supported}; \
+         run the newer release again, or restore a backup made before the upgrade",
+        dir.display()
+    )]
+    NewerFormat {
+        /// The directory.
+        dir: PathBuf,
+        /// Format of the data.
+        found: u32,
+        /// The newest format this release reads.
+        supported: u32,
+    },
+    /// The directory holds something that is not ours.
+    #[error(
+        "{} is not empty and holds no data of this broker ({found} was found); give it an empty directory",
+        dir.display()
+    )]
+    NotOurs {
+        /// The directory.
+        dir: PathBuf,
+        /// A name that was found there.
+        found: String,
+    },
+    /// Commits that were on disk once are gone (promise DP11).
+    #[error(
+        "commits are missing from {}: {missing}. Messages that were confirmed are lost, so the broker does not start. \
+         Copy the directory away first; then restore a backup, or set accept_missing_commits to go on with what is left",
+        dir.display()
+    )]
+    MissingCommits {
+        /// The directory.
+        dir: PathBuf,
+        /// What is missing, as far as it is known.
+        missing: MissingCommits,
+    },
+    /// A row that the broker cannot start without is damaged.
+    #[error("{row} in {} is damaged: {damage}; restore a backup", dir.display())]
+    DamagedRow {
+        /// The directory.
+        dir: PathBuf,
+        /// Which row, in words.
+        row: String,
+        /// What is wrong with it.
+        damage: Damage,
+    },
+    /// A file or the directory cannot be used.
+    #[error("cannot {action} {}: {source}", path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// RocksDB refused.
+    #[error("the database in {} cannot be opened: {reason}", dir.display())]
+    Database {
+        /// The directory.
+        dir: PathBuf,
+        /// RocksDB's words.
+        reason: String,
+    },
+}
+
+fn process(pid: Option<u32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(" (process {pid})"))
+}
+
+/// Which commits are missing at start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MissingCommits {
+    /// The newest one is older than one that was synced.
+    #[error("the newest one is number {newest}, but number {synced} had been synced")]
+    Newest {
+        /// The newest commit that is there.
+        newest: u64,
+        /// The newest one known to have been synced.
+        synced: u64,
+    },
+    /// Some are missing in between.
+    #[error("number {first} is not there, but number {newest} is")]
+    Gap {
+        /// The first one missing.
+        first: u64,
+        /// The newest commit that is there.
+        newest: u64,
+    },
+    /// RocksDB noticed it first.
+    #[error("{reason}")]
+    Log {
+        /// RocksDB's words.
+        reason: String,
+    },
+}
+
+/// Why messages could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// One row is damaged. Those before it were handed out; reading may go on behind it.
+    #[error("message {seq} of queue {queue} is damaged on disk: {damage}")]
+    Damaged {
+        /// The queue.
+        queue: QueueId,
+        /// The position of the row.
+        seq: Seq,
+        /// What is wrong with it.
+        damage: Damage,
+    },
+    /// RocksDB could not read on.
+    #[error("messages of queue {queue} from {from} on cannot be read: {reason}")]
+    Unreadable {
+        /// The queue.
+        queue: QueueId,
+        /// The first position that was not read.
+        from: Seq,
+        /// RocksDB's words.
+        reason: String,
+    },
+}
+
+/// Why the committer ended. No promise was released after it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommitError {
+    /// A write or a sync failed.
+    #[error("writing to the store failed: {reason}")]
+    Write {
+        /// RocksDB's words.
+        reason: String,
+    },
+    /// The disk was full when the broker was to stop, or writing did not go on although space came back.
+    #[error("the disk is full: {reason}")]
+    NoSpace {
+        /// RocksDB's words.
+        reason: String,
+    },
+    /// The side file with the newest synced commit could not be written.
+    #[error("writing {} failed: {reason}", path.display())]
+    Mark {
+        /// The side file.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// The thread panicked.
+    #[error("the committer panicked: {reason}")]
+    Panicked {
+        /// The panic's message.
+        reason: String,
+    },
+}

@@ -1,0 +1,48 @@
+//! What an operator can choose about the store.
+
+use std::time::Duration;
+
+/// When a commit counts as kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SyncMode {
+    /// When it is on the disk.
+    #[default]
+    Always,
+    /// When the operating system has it; the disk gets it this much later at the latest.
+    Interval(Duration),
+    /// When the operating system has it.
+    Never,
+}
+
+/// How a store is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// When a commit counts as kept.
+    pub sync: SyncMode,
+    /// Memory for cached blocks and unflushed writes together.
+    pub cache_bytes: usize,
+    /// Size at which a table of unflushed messages is closed. Messages that are gone by then never reach a table file.
+    pub write_buffer_bytes: usize,
+    /// Size of the log at which the oldest tables are flushed; also the bound on what a start has to replay.
+    pub log_bytes_max: u64,
+    /// Bytes per second that flushes and compactions write at most, so that syncs of the log find a gap.
+    pub background_bytes_per_second: u64,
+    /// Start although commits are missing that were on disk once. For one start, after a copy was made.
+    pub accept_missing_commits: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            sync: SyncMode::Always,
+            // Four write buffers, and as much again for blocks and indexes. Taken only as needed.
+            cache_bytes: 512 << 20,
+            write_buffer_bytes: 64 << 20,
+            // Four write buffers: below that, the log would force flushes before pairs had time to vanish.
+            log_bytes_max: 256 << 20,
+            // About a third of what a modest SSD writes.
+            background_bytes_per_second: 128 << 20,
+            accept_missing_commits: false,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Tables, their column families with RocksDB's options, the format version.
+//!
+//! A new table is one more variant of [`Table`]; a new column family is made at the next start. A changed row has a new
+//! version byte, or is a step from [`FORMAT`] to the next.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use rocksdb::{
+    BlockBasedOptions, BottommostLevelCompaction, Cache, ColumnFamily, ColumnFamilyDescriptor,
+    CompactOptions, DB, DBCompressionType, DBRecoveryMode, DEFAULT_COLUMN_FAMILY_NAME, LogLevel,
+    WriteBufferManager,
+};
+
+use crate::options::Options;
+
+/// The newest format of the data directory this release reads and writes.
+pub const FORMAT: u32 = 1;
+
+/// One table. The number is part of every row's checksum, and of the key where tables share a column family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Table {
+    /// Vhosts, exchanges, queues, bindings, users, marks.
+    Meta = 1,
+    /// Messages in queues.
+    Messages = 2,
+    /// Counters of queues.
+    QueueStates = 3,
+    /// The newest commits, as a ring.
+    Commits = 4,
+    /// Queues that are deleted but not yet freed.
+    Dropped = 5,
+}
+
+impl Table {
+    /// The column family it is in, of an open database.
+    pub(crate) fn family(self, db: &DB) -> &ColumnFamily {
+        let name = match self {
+            Self::Messages => MESSAGES,
+            Self::Meta | Self::QueueStates | Self::Commits | Self::Dropped => SMALL,
+        };
+        db.cf_handle(name).expect("both are opened or made at start")
+    }
+}
+
+const MESSAGES: &str = "messages";
+
+/// Everything small, in the family that RocksDB always has: each further one takes a sync at the first start, and at every
+/// start a millisecond of RocksDB writing and checking its file of options.
+const SMALL: &str = DEFAULT_COLUMN_FAMILY_NAME;
+
+/// What RocksDB said while it opened.
+#[derive(Debug, Default)]
+pub(crate) struct OpenNotes {
+    done: AtomicBool,
+    dropped_bytes: AtomicU64,
+}
+
+impl OpenNotes {
+    /// Bytes at the end of the log that were not a whole record.
+    pub(crate) fn dropped_bytes(&self) -> u64 {
+        self.dropped_bytes.load(Ordering::Relaxed)
+    }
+
+    fn hear(&self, level: LogLevel, text: &str) {
+        match level {
+            LogLevel::Error | LogLevel::Fatal => tracing::error!(target: "rocksdb", "{text}"),
+            LogLevel::Warn => {
+                if !self.done.load(Ordering::Relaxed) {
+                    // RocksDB tells of a cut tail nowhere else.
+                    let bytes = dropped_bytes(text).unwrap_or(0);
+                    self.dropped_bytes.fetch_add(bytes, Ordering::Relaxed);
+                }
+                tracing::warn!(target: "rocksdb", "{text}");
+            }
+            // A dump of all options at every start.
+            _ => {}
+        }
+    }
+}
+
+fn dropped_bytes(text: &str) -> Option<u64> {
+    let (_, rest) = text.split_once(": dropping ")?;
+    let (number, _) = rest.split_once(" bytes")?;
+    number.parse().ok()
+}
+
+/// An open database and what its memory is charged to.
+pub(crate) struct Opened {
+    pub(crate) db: DB,
+    pub(crate) memory: WriteBufferManager,
+    pub(crate) notes: Arc<OpenNotes>,
+}
+
+/// Opens the database in `path`, and makes what is not there yet.
+pub(crate) fn open(path: &Path, options: &Options) -> Result<Opened, rocksdb::Error> {
+    let cache = Cache::new_lru_cache(options.cache_bytes);
+    // Half of the memory for unflushed writes. Without a stall: a full buffer starts a flush, and back-pressure is the
+    // inbox's business, where it does not stop acks of others.
+    let memory = WriteBufferManager::new_write_buffer_manager_with_cache(
+        options.cache_bytes / 2,
+        false,
+        cache.clone(),
+    );
+    let notes = Arc::new(OpenNotes::default());
+    // Copies of one, since each new set of options makes a cache of its own first.
+    let common = rocksdb::Options::default();
+    let families = [
+        ColumnFamilyDescriptor::new(SMALL, small_options(common.clone(), &cache)),
+        ColumnFamilyDescriptor::new(MESSAGES, message_options(common.clone(), &cache, options)),
+    ];
+    let db = database_options(common, &memory, &notes, options);
+    let db = DB::open_cf_descriptors(&db, path, families)?;
+    notes.done.store(true, Ordering::Relaxed);
+    Ok(Opened { db, memory, notes })
+}
+
+fn database_options(
+    mut db: rocksdb::Options,
+    memory: &WriteBufferManager,
+    notes: &Arc<OpenNotes>,
+    options: &Options,
+) -> rocksdb::Options {
+    db.create_if_missing(true);
+    db.create_missing_column_families(true);
+    db.set_paranoid_checks(true);
+    // Up to the first record that is not whole. Whether that was the end or the middle is told by the commit ring and the
+    // side file; the stricter modes would refuse to start after an ordinary power cut.
+    db.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+    db.set_track_and_verify_wals_in_manifest(true);
+    db.set_max_total_wal_size(options.log_bytes_max);
+    db.set_write_buffer_manager(memory);
+    // A start must not wait for table files to be written; the log is bounded and will be replayed again.
+    db.set_avoid_flush_during_recovery(true);
+    db.set_avoid_flush_during_shutdown(true);
+    // Statistics that only RocksDB's own decisions would use, read from every file at start.
+    db.set_skip_stats_update_on_db_open(true);
+    // The manifest has the id too; the file costs two syncs at the first start.
+    db.set_write_identity_file(false);
+    // Sixteen are started even if there is no file to open.
+    db.set_max_file_opening_threads(4);
+    // Dumps for the log we do not keep, and a timer thread for them.
+    db.set_stats_dump_period_sec(0);
+    db.set_stats_persist_period_sec(0);
+    // One writer: nobody to wait for in a spin.
+    db.set_enable_write_thread_adaptive_yield(false);
+    db.set_ratelimiter(
+        i64::try_from(options.background_bytes_per_second).unwrap_or(i64::MAX),
+        // Refilled ten times a second, low priority gets one turn in ten: RocksDB's defaults.
+        100_000,
+        10,
+    );
+    // Space ahead of the log would be a tenth more than a write buffer, at once: on a file system in memory real memory and
+    // tens of milliseconds. Every sync writes the new length anyway.
+    db.set_allow_fallocate(false);
+    // Table files reach the disk while they are written, not at their end all at once.
+    db.set_bytes_per_sync(1 << 20);
+    let notes = Arc::clone(notes);
+    db.set_callback_logger(LogLevel::Warn, move |level, text| notes.hear(level, text));
+    db
+}
+
+fn message_options(
+    mut family: rocksdb::Options,
+    cache: &Cache,
+    options: &Options,
+) -> rocksdb::Options {
+    let mut blocks = cached_blocks(cache);
+    // Read forwards in pages of up to a mebibyte: fewer, larger blocks.
+    blocks.set_block_size(16 << 10);
+    family.set_block_based_table_factory(&blocks);
+    family.set_level_compaction_dynamic_level_bytes(true);
+    family.set_write_buffer_size(options.write_buffer_bytes);
+    family.set_max_write_buffer_number(4);
+    // Two flushed as one, so that a put in the first and its delete in the second vanish together.
+    family.set_min_write_buffer_number_to_merge(2);
+    // Head of a queue that was consumed: a file half of deletes is compacted at once, not when its level is full.
+    family.add_compact_on_deletion_collector_factory(4096, 2048, 0.5);
+    // The same for deletes that are still in memory: one step over this many of them starts a flush.
+    family.set_memtable_op_scan_flush_trigger(10_000);
+    // The first levels live for seconds; what stays longer is worth compressing.
+    let (none, lz4) = (DBCompressionType::None, DBCompressionType::Lz4);
+    family.set_compression_per_level(&[none, none, lz4, lz4, lz4, lz4, lz4]);
+    // Large bodies are not rewritten by every compaction.
+    family.set_enable_blob_files(true);
+    family.set_min_blob_size(16 << 10);
+    family.set_enable_blob_gc(true);
+    family
+}
+
+fn small_options(mut family: rocksdb::Options, cache: &Cache) -> rocksdb::Options {
+    family.set_block_based_table_factory(&cached_blocks(cache));
+    family.set_level_compaction_dynamic_level_bytes(true);
+    // A few megabytes of overwritten rows, flushed as a few kilobytes.
+    family.set_write_buffer_size(8 << 20);
+    // The first row takes this much memory.
+    family.set_arena_block_size(64 << 10);
+    family.set_compression_type(DBCompressionType::None);
+    family
+}
+
+fn cached_blocks(cache: &Cache) -> BlockBasedOptions {
+    let mut blocks = BlockBasedOptions::default();
+    blocks.set_block_cache(cache);
+    // Indexes are charged to the cache as well, so that memory does not grow with the backlog.
+    blocks.set_cache_index_and_filter_blocks(true);
+    blocks.set_cache_index_and_filter_blocks_with_high_priority(true);
+    blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    blocks
+}
+
+/// How a range is compacted whose rows are all deleted: down to the last level, or the deletes would stay there.
+pub(crate) fn reclaiming() -> CompactOptions {
+    let mut compaction = CompactOptions::default();
+    compaction.set_exclusive_manual_compaction(false);
+    compaction.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
+    compaction
+}

@@ -1,0 +1,190 @@
+//! An open store: reading for everybody, writing for its one committer.
+
+use std::{fmt, path::Path, sync::Arc};
+
+use bytes::BytesMut;
+use leveret_core::{
+    ids::{QueueId, Seq, Timestamp},
+    message::Message,
+};
+use parking_lot::Mutex;
+use rocksdb::{DB, ReadOptions, WriteBufferManager};
+
+use crate::{
+    directory::Directory,
+    error::{OpenError, ReadError},
+    key::Place,
+    options::{Options, SyncMode},
+    recovery::{self, Recovered},
+    schema::Table,
+    table::messages,
+};
+
+/// A stored message with its place in the queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredMessage {
+    /// Its position.
+    pub seq: Seq,
+    /// When it entered the queue.
+    pub enqueued_at: Timestamp,
+    /// The message.
+    pub message: Message,
+}
+
+/// A run of stored messages.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Page {
+    /// In the order of their positions.
+    pub rows: Vec<StoredMessage>,
+    /// Where to read on; `None` when nothing is left in the range.
+    pub next: Option<Seq>,
+}
+
+/// An open data directory.
+pub struct Store {
+    /// Closed first: the lock on the directory must outlive it.
+    db: DB,
+    memory: WriteBufferManager,
+    sync_mode: SyncMode,
+    write_side: Mutex<Option<WriteSide>>,
+    directory: Directory,
+}
+
+/// What the committer goes on from.
+#[derive(Debug)]
+pub(crate) struct WriteSide {
+    pub(crate) newest_commit: u64,
+    /// What the side file says.
+    pub(crate) marked: u64,
+    /// Queues that were deleted but not freed.
+    pub(crate) dropped: Vec<QueueId>,
+}
+
+impl Store {
+    /// Opens the data directory, makes it if there is none, and says what is in it. No message is read.
+    ///
+    /// Sets the umask of the process to 077, since RocksDB cannot be told otherwise to keep its files private.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`]; every text names the directory and what to do.
+    pub fn open(dir: &Path, options: &Options) -> Result<(Arc<Self>, Recovered), OpenError> {
+        recovery::open(dir, options).map(|(store, recovered)| (Arc::new(store), recovered))
+    }
+
+    pub(crate) fn new(
+        db: DB,
+        memory: WriteBufferManager,
+        sync_mode: SyncMode,
+        write_side: WriteSide,
+        directory: Directory,
+    ) -> Self {
+        Self { db, memory, sync_mode, write_side: Mutex::new(Some(write_side)), directory }
+    }
+
+    /// Reads rows of one priority of one queue with `from <= seq < until`, in order: at most `rows_max`, and no further
+    /// one above `bytes_max` bytes of values; always one if there is one.
+    ///
+    /// Waits for the disk: call it where waiting is allowed.
+    ///
+    /// # Errors
+    ///
+    /// When the first row is damaged or RocksDB cannot read. Damage behind the first row ends the page before it, so that
+    /// nothing good is lost; the next call then starts with the damaged row and names it.
+    pub fn read_messages(
+        &self,
+        queue: QueueId,
+        priority: u8,
+        from: Seq,
+        until: Seq,
+        rows_max: usize,
+        bytes_max: usize,
+    ) -> Result<Page, ReadError> {
+        let mut page = Page::default();
+        if from >= until {
+            return Ok(page);
+        }
+        let start = Place { queue, priority, seq: from }.key();
+        let end = Place { queue, priority, seq: until }.key();
+        let mut options = bounded(&start, &end);
+        // A message is read once and then kept by its queue: a block of the cache would be lost on it.
+        options.fill_cache(false);
+        let mut rows = self.db.raw_iterator_cf_opt(&Table::Messages.family(&self.db), options);
+        let mut bodies = BytesMut::new();
+        let mut bytes = 0;
+        let mut position = from;
+        rows.seek_to_first();
+        while let Some((key, value)) = rows.item() {
+            if let Some(place) = Place::of_key(key) {
+                position = place.seq;
+            }
+            bytes += value.len();
+            if page.rows.len() >= rows_max.max(1) || (bytes > bytes_max && !page.rows.is_empty()) {
+                page.next = Some(position);
+                return Ok(page);
+            }
+            match messages::decode(key, value, &mut bodies) {
+                Ok((enqueued_at, message)) => {
+                    page.rows.push(StoredMessage { seq: position, enqueued_at, message });
+                }
+                Err(damage) if page.rows.is_empty() => {
+                    return Err(ReadError::Damaged { queue, seq: position, damage });
+                }
+                Err(_) => {
+                    page.next = Some(position);
+                    return Ok(page);
+                }
+            }
+            position = position.next();
+            rows.next();
+        }
+        match rows.status() {
+            Ok(()) => Ok(page),
+            Err(error) if page.rows.is_empty() => {
+                Err(ReadError::Unreadable { queue, from: position, reason: error.into_string() })
+            }
+            Err(_) => {
+                page.next = Some(position);
+                Ok(page)
+            }
+        }
+    }
+
+    pub(crate) fn db(&self) -> &DB {
+        &self.db
+    }
+
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    pub(crate) fn sync_mode(&self) -> SyncMode {
+        self.sync_mode
+    }
+
+    /// Memory of writes that are in no table file yet.
+    pub(crate) fn unflushed_bytes(&self) -> usize {
+        self.memory.get_usage()
+    }
+
+    /// Given once: there is one writer.
+    pub(crate) fn take_write_side(&self) -> Option<WriteSide> {
+        self.write_side.lock().take()
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("directory", &self.directory.path()).finish_non_exhaustive()
+    }
+}
+
+/// Reads from `start` up to before `end`. Both are always given: behind them lie rows and deletes of other queues.
+pub(crate) fn bounded(start: &[u8], end: &[u8]) -> ReadOptions {
+    let mut options = ReadOptions::default();
+    options.set_iterate_lower_bound(start);
+    options.set_iterate_upper_bound(end);
+    // Files that became free under the iterator are removed by a thread of RocksDB, not by the reader.
+    options.set_background_purge_on_iterator_cleanup(true);
+    options
+}

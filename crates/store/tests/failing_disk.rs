@@ -1,0 +1,105 @@
+//! A write that fails, and a disk that is full.
+//!
+//! Both need a process of their own: the first has a limit on the size of its files, the second a small file system.
+
+mod common;
+
+use std::{env, path::Path, process::Command, thread};
+
+use common::{Broker, QUEUE, data_dir, put};
+use leveret_store::CommitError;
+
+const DIR: &str = "LEVERET_TEST_DIR";
+
+/// Runs one ignored test of this file behind a line of shell.
+#[track_caller]
+fn run_child(test: &str, shell: &[&str], line: &str, dir: &Path) {
+    let (program, arguments) = shell.split_first().unwrap();
+    let status = Command::new(program)
+        .args(arguments)
+        .args(["-c", &format!("{line} && exec \"$0\" --exact {test} --ignored --nocapture")])
+        .arg(env::current_exe().unwrap())
+        .env(DIR, dir)
+        .status()
+        .unwrap();
+    assert!(status.success(), "{status}");
+}
+
+fn child_dir() -> String {
+    env::var(DIR).expect("started by its parent test only")
+}
+
+#[test]
+fn after_a_failed_write_nothing_is_released_any_more() {
+    let dir = data_dir();
+    // In units of 512 bytes; the signal that comes with the limit would end the process.
+    let limit = "trap '' XFSZ && ulimit -f 4000";
+    run_child("child_with_a_limit_on_file_size", &["sh"], limit, dir.path());
+
+    // All that was promised is there, and at most the one unit whose write failed half-way.
+    let promised: u64 = std::fs::read_to_string(dir.path().join("promised")).unwrap().parse().unwrap();
+    std::fs::remove_file(dir.path().join("promised")).unwrap();
+    let broker = Broker::open(dir.path().join("data"));
+    let count = broker.seqs(QUEUE).len() as u64;
+    assert!((promised..=promised + 1).contains(&count), "{count} stored, {promised} promised");
+}
+
+#[test]
+#[ignore = "started by its parent test"]
+fn child_with_a_limit_on_file_size() {
+    let dir = child_dir();
+    let mut broker = Broker::open(Path::new(&dir).join("data"));
+    let mut promised = 0;
+    // Two megabytes is the limit: unit 20 or so does not fit.
+    for seq in 0..40 {
+        broker.send([put(seq, vec![b'x'; 100_000])], seq, true);
+    }
+    let error = broker.next_failure();
+    assert!(matches!(error, CommitError::Write { .. }), "{error}");
+    broker.send([put(100, "too late")], 100, true);
+    while let Some(released) = broker.try_released() {
+        promised += released.len() as u64;
+    }
+    assert!((1..40).contains(&promised), "{promised}");
+    std::fs::write(Path::new(&dir).join("promised"), promised.to_string()).unwrap();
+    assert_eq!(broker.try_stop(), Err(error));
+}
+
+#[test]
+#[ignore = "needs the right to mount: run with --ignored as root"]
+fn a_full_disk_is_waited_for() {
+    let dir = data_dir();
+    let mount = format!("mount -t tmpfs -o size=24m none {}", dir.path().display());
+    run_child("child_on_a_small_disk", &["unshare", "-m", "sh"], &mount, dir.path());
+}
+
+#[test]
+#[ignore = "started by its parent test"]
+fn child_on_a_small_disk() {
+    let dir = child_dir();
+    let dir = Path::new(&dir);
+    let ballast = dir.join("ballast");
+    std::fs::write(&ballast, vec![0; 18 << 20]).unwrap();
+    let dir = dir.join("data");
+    let mut broker = Broker::open(&dir);
+    for seq in 0..100 {
+        broker.send([put(seq, vec![b'x'; 100_000])], seq, true);
+    }
+    while !broker.committer.is_out_of_space() {
+        thread::yield_now();
+    }
+    let mut promised = 0;
+    while let Some(released) = broker.try_released() {
+        promised += released.len() as u64;
+    }
+    assert!(promised < 100, "{promised}");
+    // What was read stays readable while the disk is full.
+    assert!(broker.seqs(QUEUE).len() as u64 >= promised);
+    std::fs::remove_file(ballast).unwrap();
+    broker.wait_for(99);
+    assert!(!broker.committer.is_out_of_space());
+    assert_eq!(broker.seqs(QUEUE).len(), 100);
+    drop(broker);
+    let broker = Broker::open(&dir);
+    assert_eq!(broker.seqs(QUEUE).len(), 100);
+}

@@ -1,0 +1,211 @@
+//! What was written is there after a restart, in every kind of record.
+
+mod common;
+
+use common::{Broker, QUEUE, crash_copy, data_dir, put, put_queue, queue_record, short, state_of};
+use leveret_core::{
+    ids::{QueueId, Seq},
+    record::{
+        BindingRecord, Destination, ExchangeKind, ExchangeRecord, MetaChange, QueueRecord,
+        QueueState, UserRecord,
+    },
+};
+use leveret_wire::value::{FieldTable, FieldValue};
+
+fn arguments() -> FieldTable {
+    FieldTable::new()
+        .with("x-max-length", FieldValue::Long(10))
+        .with("x-dead-letter-exchange", FieldValue::text("dead"))
+        .with("nested", FieldValue::Table(FieldTable::new().with("v", FieldValue::Void)))
+}
+
+fn exchange(name: &str, kind: ExchangeKind) -> ExchangeRecord {
+    ExchangeRecord {
+        vhost: short("/"),
+        name: short(name),
+        kind,
+        durable: true,
+        auto_delete: kind == ExchangeKind::Topic,
+        internal: kind == ExchangeKind::Headers,
+        arguments: arguments(),
+    }
+}
+
+fn binding(destination: Destination, arguments: FieldTable) -> BindingRecord {
+    let (vhost, source, key) = (short("/"), short("topics"), short("a.*.#"));
+    BindingRecord { vhost, source, destination, key, arguments }
+}
+
+fn user(name: &str, tags: &[&str]) -> UserRecord {
+    UserRecord {
+        name: short(name),
+        password_hash: vec![0, 255, 7, 1],
+        tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+    }
+}
+
+#[test]
+fn an_empty_directory_becomes_a_new_store() {
+    let dir = data_dir();
+    let broker = Broker::open(dir.path().join("made/on/the/way"));
+    let found = &broker.recovered;
+    assert!(found.report.is_new && found.report.clean);
+    assert_eq!(found.next_queue_id, QueueId::new(1));
+    assert!(found.vhosts.is_empty() && found.queues.is_empty() && found.users.is_empty());
+}
+
+#[test]
+fn a_store_is_new_until_something_is_committed() {
+    let dir = data_dir();
+    Broker::open(dir.path()).stop();
+    assert!(Broker::open(dir.path()).recovered.report.is_new);
+    Broker::open(dir.path()).commit_meta([MetaChange::PutVhost(short("/"))]);
+    assert!(!Broker::open(dir.path()).recovered.report.is_new);
+}
+
+#[test]
+fn every_kind_of_record_comes_back() {
+    let exchanges = [
+        exchange("directs", ExchangeKind::Direct),
+        exchange("fans", ExchangeKind::Fanout),
+        exchange("topics", ExchangeKind::Topic),
+        exchange("heads", ExchangeKind::Headers),
+    ];
+    let queue = QueueRecord { auto_delete: true, arguments: arguments(), ..queue_record(QUEUE) };
+    let bindings = [
+        binding(Destination::Queue(short("same")), FieldTable::new()),
+        binding(Destination::Exchange(short("same")), FieldTable::new()),
+        binding(Destination::Queue(short("same")), arguments()),
+    ];
+    let users = [user("guest", &["administrator", "väter"]), user("", &[])];
+    let state = QueueState {
+        head: Seq::new(3),
+        next: Seq::new(9),
+        messages: 4,
+        body_bytes: 1 << 40,
+        delivered_below: Seq::new(5),
+        consumed: true,
+    };
+
+    let dir = data_dir();
+    let mut broker = Broker::open(dir.path());
+    broker.commit_meta([MetaChange::PutVhost(short("/")), MetaChange::PutVhost(short("ünïcode"))]);
+    broker.commit_meta(exchanges.iter().cloned().map(MetaChange::PutExchange));
+    broker.commit_meta([
+        MetaChange::PutQueue(queue.clone()),
+        MetaChange::NextQueueId(QueueId::new(77)),
+    ]);
+    broker.commit_meta(bindings.iter().cloned().map(MetaChange::PutBinding));
+    broker.commit_meta(users.iter().cloned().map(MetaChange::PutUser));
+    broker.commit([state_of(QUEUE, state)]);
+    drop(broker);
+
+    let found = Broker::open(dir.path()).recovered;
+    assert_eq!(found.vhosts.len(), 2);
+    assert!(["/", "ünïcode"].iter().all(|name| found.vhosts.contains(&short(name))));
+    assert_eq!(found.exchanges.len(), exchanges.len());
+    assert!(exchanges.iter().all(|exchange| found.exchanges.contains(exchange)));
+    assert_eq!(found.queues, [(queue, state)]);
+    assert_eq!(found.bindings.len(), bindings.len());
+    assert!(bindings.iter().all(|binding| found.bindings.contains(binding)));
+    assert_eq!(found.users.len(), users.len());
+    assert!(users.iter().all(|user| found.users.contains(user)));
+    assert_eq!(found.next_queue_id, QueueId::new(77));
+}
+
+#[test]
+fn a_deleted_record_does_not_come_back() {
+    let dir = data_dir();
+    let mut broker = Broker::open(dir.path());
+    let kept = binding(Destination::Queue(short("kept")), arguments());
+    let gone = binding(Destination::Queue(short("gone")), arguments());
+    broker.commit_meta([
+        MetaChange::PutExchange(exchange("kept", ExchangeKind::Direct)),
+        MetaChange::PutExchange(exchange("gone", ExchangeKind::Direct)),
+        MetaChange::PutBinding(kept.clone()),
+        MetaChange::PutBinding(gone.clone()),
+    ]);
+    let reordered = BindingRecord { arguments: arguments().into_iter().rev().collect(), ..gone };
+    broker.commit_meta([
+        MetaChange::DeleteExchange { vhost: short("/"), name: short("gone") },
+        // The order of arguments is no part of a binding's identity.
+        MetaChange::DeleteBinding(reordered),
+    ]);
+    drop(broker);
+
+    let found = Broker::open(dir.path()).recovered;
+    assert_eq!(found.exchanges, [exchange("kept", ExchangeKind::Direct)]);
+    assert_eq!(found.bindings, [kept]);
+}
+
+#[test]
+fn a_record_put_again_replaces_the_first() {
+    let dir = data_dir();
+    let mut broker = Broker::open(dir.path());
+    broker.commit_meta([MetaChange::PutUser(user("guest", &["monitoring"]))]);
+    broker.commit_meta([MetaChange::PutUser(user("guest", &["administrator"]))]);
+    drop(broker);
+    assert_eq!(Broker::open(dir.path()).recovered.users, [user("guest", &["administrator"])]);
+}
+
+#[test]
+fn the_next_queue_id_is_above_every_queue() {
+    let dir = data_dir();
+    Broker::open(dir.path()).commit([put_queue(QueueId::new(41))]);
+    assert_eq!(Broker::open(dir.path()).recovered.next_queue_id, QueueId::new(42));
+}
+
+#[test]
+fn only_a_stop_is_clean() {
+    let dir = data_dir();
+    let mut broker = Broker::open(dir.path());
+    broker.commit([put_queue(QUEUE)]);
+    broker.stop();
+    let broker = Broker::open(dir.path());
+    assert!(broker.recovered.report.clean);
+    drop(broker);
+
+    let mut broker = Broker::open(dir.path());
+    broker.commit([put(1, "one")]);
+    drop(broker);
+    assert!(!Broker::open(dir.path()).recovered.report.clean);
+}
+
+#[test]
+fn a_clean_stop_does_not_hide_a_later_crash_without_writes() {
+    let dir = data_dir();
+    let mut broker = Broker::open(dir.path());
+    let state = QueueState { messages: 1, next: Seq::new(2), ..QueueState::default() };
+    broker.commit([put_queue(QUEUE), put(1, "one"), state_of(QUEUE, state)]);
+    broker.stop();
+
+    let broker = Broker::open(dir.path());
+    assert!(broker.recovered.report.clean);
+    // From here on messages may be handed out, and a kill now writes nothing more.
+    let crashed = crash_copy(dir.path());
+    assert!(!Broker::open(crashed.path()).recovered.report.clean);
+}
+
+#[test]
+fn counters_that_waited_are_there_after_a_stop() {
+    let dir = data_dir();
+    let mut broker = Broker::open(dir.path());
+    broker.commit([put_queue(QUEUE)]);
+    let state = QueueState { next: Seq::new(5), delivered_below: Seq::new(4), ..QueueState::default() };
+    broker.send([state_of(QUEUE, state)], 1, false);
+    broker.stop();
+    assert_eq!(Broker::open(dir.path()).recovered.queues, [(queue_record(QUEUE), state)]);
+}
+
+#[test]
+fn the_report_is_one_line() {
+    let dir = data_dir();
+    let mut broker = Broker::open(dir.path());
+    assert!(broker.recovered.report.to_string().starts_with("made a new store in "));
+    broker.commit([put_queue(QUEUE)]);
+    drop(broker);
+    let report = Broker::open(dir.path()).recovered.report;
+    let text = report.to_string();
+    assert!(text.contains("not stopped in order, newest commit 1, known as synced 0"), "{text}");
+    assert!(!text.contains('\n'));
+}

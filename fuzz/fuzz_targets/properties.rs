@@ -1,0 +1,5 @@
+#![no_main]
+
+use leveret_fuzz::wire;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| wire::properties(input));
