@@ -23,7 +23,7 @@ build:
 
 test:
 	@scripts/setup test
-	$(cargo) test --workspace
+	$(cargo) test --workspace --no-fail-fast
 	conformance/run
 
 # Only reads.

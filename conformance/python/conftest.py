@@ -24,6 +24,7 @@ OWN_BROKER_DIR = pytest.StashKey[pathlib.Path]()
 OUTCOMES = pytest.StashKey[dict]()
 LOG_OFFSET = pytest.StashKey[int]()
 
+NOT_YET = pathlib.Path(__file__).resolve().parent / "not_yet.txt"
 LEVERET = pathlib.Path(__file__).resolve().parent.parent / "leveret"
 
 
@@ -77,11 +78,28 @@ def pytest_report_header(config):
 
 def pytest_collection_modifyitems(config, items):
     found = config.stash.get(BROKER, None)
-    if found is None or not found.is_rabbitmq:
+    if found is None:
         return
+    not_yet = [] if found.is_rabbitmq else features_not_yet_there()
+    unused = dict(not_yet)
     for item in items:
-        if item.get_closest_marker("beyond"):
+        if found.is_rabbitmq and item.get_closest_marker("beyond"):
             item.add_marker(pytest.mark.skip(reason="beyond: RabbitMQ does not have this"))
+        for part, feature in not_yet:
+            if part in item.nodeid:
+                item.add_marker(pytest.mark.skip(reason=f"not yet: {feature}"))
+                unused.pop(part, None)
+                break
+    is_whole_suite = not config.option.keyword and config.args_source is not config.ArgsSource.ARGS
+    if unused and is_whole_suite:
+        raise pytest.UsageError(f"{NOT_YET.name} names tests that do not exist: {', '.join(unused)}")
+
+
+def features_not_yet_there():
+    """Parts of test ids, each with the feature that is missing; the file tells the rest."""
+    lines = [line.strip() for line in NOT_YET.read_text(encoding="utf-8").splitlines()]
+    pairs = [line.split(": ", 1) for line in lines if line and not line.startswith("#")]
+    return [(part, feature) for feature, part in pairs]
 
 
 @pytest.fixture(scope="session")
@@ -151,8 +169,9 @@ def count_outcome(outcomes, report):
     if report.failed:
         outcomes[report.nodeid] = "failed"
     elif report.skipped:
-        is_beyond = "beyond" in report.keywords and "beyond: " in str(report.longrepr)
-        outcomes.setdefault(report.nodeid, "beyond" if is_beyond else "skipped")
+        reason = str(report.longrepr)
+        kind = "not yet" if "not yet: " in reason else "beyond" if "beyond: " in reason else "skipped"
+        outcomes.setdefault(report.nodeid, kind)
     elif report.when == "call":
         outcomes.setdefault(report.nodeid, "passed")
 
@@ -163,9 +182,10 @@ def pytest_sessionfinish(session, exitstatus):
     if not summary:
         return
     outcomes = list(session.config.stash[OUTCOMES].values())
-    passed, failed, skipped, beyond = (outcomes.count(word) for word in ("passed", "failed", "skipped", "beyond"))
+    passed, failed, beyond, not_yet = (outcomes.count(word) for word in ("passed", "failed", "beyond", "not yet"))
+    skipped = outcomes.count("skipped") + beyond + not_yet
     # A test file that cannot be read is no report of a test, but must not be silent either.
     failed += session.testsfailed and not failed
     pathlib.Path(summary).write_text(
-        f"{passed} passed, {failed} failed, {skipped + beyond} skipped (beyond: {beyond})\n", encoding="utf-8"
+        f"{passed} passed, {failed} failed, {skipped} skipped (beyond: {beyond}, not yet: {not_yet})\n", encoding="utf-8"
     )

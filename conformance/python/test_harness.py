@@ -25,7 +25,7 @@ def test_a_run_names_the_broker_it_tested_and_ends_with_one_line_for_the_suite(b
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"broker under test: {broker}" in done.stdout.splitlines()
-    assert last_line(done) == "python: 1 passed, 0 failed, 0 skipped (beyond: 0)"
+    assert last_line(done) == "python: 1 passed, 0 failed, 0 skipped (beyond: 0, not yet: 0)"
 
 
 def test_tests_that_cannot_restart_the_broker_are_skipped_by_name(broker):
@@ -35,7 +35,7 @@ def test_tests_that_cannot_restart_the_broker_are_skipped_by_name(broker):
     [skip] = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
     assert "test_queue_and_persistent_tasks_survive_a_restart" in skip
     assert "needs to restart the broker" in skip
-    assert last_line(done) == "python: 0 passed, 0 failed, 1 skipped (beyond: 0)"
+    assert last_line(done) == "python: 0 passed, 0 failed, 1 skipped (beyond: 0, not yet: 0)"
 
 
 @pytest.fixture
@@ -57,4 +57,4 @@ def test_a_filter_that_matches_nothing_is_a_failure(broker):
     done = run("--broker", broker.url, "no_test_has_this_name")
 
     assert done.returncode == 1, done.stdout + done.stderr
-    assert last_line(done) == "python: 0 passed, 0 failed, 0 skipped (beyond: 0)"
+    assert last_line(done) == "python: 0 passed, 0 failed, 0 skipped (beyond: 0, not yet: 0)"

@@ -21,6 +21,8 @@ use crate::run::Peer;
 /// What is made and removed in turn.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Churn")]
+// The command of the same name has a group of its own.
+#[group(skip)]
 pub(crate) struct Churn {
     /// What to make and remove
     #[arg(long, value_enum, default_value_t = Thing::Connection, value_name = "THING")]

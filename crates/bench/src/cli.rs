@@ -10,6 +10,7 @@ use crate::idle::Idle;
 use crate::limit;
 use crate::load::Load;
 use crate::run::Peer;
+use crate::start::Start;
 
 /// A load generator for AMQP 0-9-1 brokers
 ///
@@ -57,6 +58,14 @@ pub(crate) enum Command {
     Limit {
         #[command(flatten)]
         load: Load,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Start a broker several times: how long until it serves a client
+    Start {
+        #[command(flatten)]
+        start: Start,
         /// Print JSON
         #[arg(long)]
         json: bool,

@@ -1,6 +1,6 @@
 //! A client that asks and waits: logging in, declaring, and whatever is not the hot path.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ const FRAME_MAX: u32 = 131_072;
 const PIPELINE_MAX: usize = 200;
 
 /// How long an answer may take. Declaring at a broker with many queues is slow, but not this slow.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A connection that is open, and the frames that arrived on it.
 #[derive(Debug)]
@@ -214,8 +214,14 @@ impl Client {
                 }
                 return Ok(method);
             }
-            if self.inbox.fill(&mut self.socket)? == 0 {
-                return Err(BenchError::EndOfStream);
+            match self.inbox.fill(&mut self.socket) {
+                Ok(0) => return Err(BenchError::EndOfStream),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let secs = ANSWER_TIMEOUT.as_secs();
+                    return Err(BenchError::NoAnswer { secs });
+                }
+                Err(error) => return Err(error.into()),
             }
         }
     }

@@ -82,7 +82,7 @@ impl Link {
                 Next::At(nanos) => Some(nanos),
                 Next::Answer => None,
             },
-            Role::Consumer(consumer) => consumer.poll(now, &mut self.outbox),
+            Role::Consumer(consumer) => consumer.advance(now, &mut self.outbox),
         };
         self.flush()?;
         Ok(next.filter(|_| !self.is_blocked))

@@ -11,6 +11,10 @@ pub(crate) enum BenchError {
     Connect { address: String, source: io::Error },
     #[error("lost the connection to the broker: {0}")]
     Socket(#[from] io::Error),
+    #[error(
+        "the broker gave no answer for {secs} s; a broker out of file descriptors looks like this"
+    )]
+    NoAnswer { secs: u64 },
     #[error("the broker closed the connection without a word; a wrong login looks like this too")]
     EndOfStream,
     #[error("the broker closed the {what}: {code} {text}")]

@@ -10,7 +10,7 @@ use crate::client::{Client, short};
 use crate::clock::now_nanos;
 use crate::error::BenchError;
 use crate::load::share;
-use crate::process::{self, ProcessUse};
+use crate::process::ProcessUse;
 use crate::run::Peer;
 use crate::topology::Topology;
 
@@ -20,6 +20,8 @@ const REST: Duration = Duration::from_secs(2);
 /// What is opened and left alone.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Idle")]
+// The command of the same name has a group of its own.
+#[group(skip)]
 pub(crate) struct Idle {
     /// Connections
     #[arg(long, default_value_t = 0, value_name = "N")]
@@ -88,7 +90,6 @@ pub(crate) fn idle(peer: &Peer, idle: &Idle) -> Result<IdleOutcome, BenchError> 
             "--consume needs --connections with --channels, and --queues".to_owned(),
         ));
     }
-    raise_file_limit();
     let prefix = format!("bench-{:x}-{}-idle", now_nanos(), std::process::id());
     let topology = Topology::queues_only(idle.queues, &prefix, idle.durable);
     let before = peer.sample()?;
@@ -162,18 +163,4 @@ fn connect(peer: &Peer, idle: &Idle, topology: &Topology) -> Result<Vec<Client>,
         Ok(client)
     };
     (0..idle.connections).map(connect_one).collect()
-}
-
-/// Each connection is an open file; most systems allow 1024 unless asked for more.
-fn raise_file_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    // Where this is refused, connecting fails later and says so.
-    let _ = setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: limit.maximum,
-            maximum: limit.maximum,
-        },
-    );
 }

@@ -76,6 +76,10 @@ pub(crate) struct Load {
     #[arg(long, conflicts_with = "prefetch")]
     pub(crate) get: bool,
 
+    /// Seconds that a consumer works on a message before it acknowledges
+    #[arg(long, value_name = "SECS", conflicts_with_all = ["auto_ack", "get"])]
+    pub(crate) work: Option<f64>,
+
     /// Durable queues and exchanges
     #[arg(long)]
     pub(crate) durable: bool,
@@ -218,6 +222,10 @@ impl Load {
         }
     }
 
+    pub(crate) fn work(&self) -> Duration {
+        seconds(self.work.unwrap_or_default())
+    }
+
     pub(crate) fn warmup(&self) -> Duration {
         seconds(self.warmup)
     }
@@ -266,7 +274,7 @@ impl Load {
         {
             return refuse("--rate is above 0");
         }
-        let times = [Some(self.warmup), self.seconds];
+        let times = [Some(self.warmup), self.seconds, self.work];
         if times
             .iter()
             .flatten()
@@ -276,6 +284,11 @@ impl Load {
         }
         if self.in_flight.is_some() && self.consumers == 0 {
             return refuse("--in-flight needs consumers");
+        }
+        if self.get && self.consumers > 0 && self.consumers < self.queues {
+            return refuse(
+                "a consumer polls one queue: with --get as many --consumers as --queues",
+            );
         }
         match self.exchange {
             ExchangeKind::Default if self.bindings.is_some() => {
@@ -358,6 +371,7 @@ mod tests {
         assert!(refused("--rate 0").contains("--rate"));
         assert!(refused("--warmup=-1").contains("seconds"));
         assert!(refused("--in-flight 5 --consumers 0").contains("--in-flight"));
+        assert!(refused("--get --queues 2").contains("--get"));
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod process;
 mod report;
 mod run;
 mod schedule;
+mod start;
 mod topology;
 mod workloads;
 
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
 }
 
 fn bench(arguments: &cli::Arguments) -> Result<(), BenchError> {
+    process::raise_file_limit();
     let Some(command) = &arguments.command else {
         let outcome = run::run(&arguments.peer.peer(), &arguments.load)?;
         print(
@@ -75,6 +77,14 @@ fn bench(arguments: &cli::Arguments) -> Result<(), BenchError> {
         Command::Limit { load, json } => {
             let outcome = limit::limit(load)?;
             print(*json, || report::json(&outcome), || report::text(&outcome));
+        }
+        Command::Start { start, json } => {
+            let starts = start::start(start)?;
+            print(
+                *json,
+                || report::start_json(&starts),
+                || report::start_text(&starts),
+            );
         }
         Command::Workloads => print!("{}", workloads::list()),
         Command::Echo => limit::serve_echo()?,

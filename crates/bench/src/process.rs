@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::param::clock_ticks_per_second;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The figures of a process tree at one moment; the difference of two is the cost of what happened between them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -77,6 +78,17 @@ pub(crate) fn sample_self() -> ProcessUse {
 pub(crate) fn rss_bytes(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(file(pid, "status")).ok()?;
     status_kib(&status, "VmRSS").map(|kib| kib * 1024)
+}
+
+/// Lets the bench open as many connections as the system allows; most allow 1024 unless asked for more.
+pub(crate) fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // Where this is refused, connecting fails later and says so.
+    let _ = setrlimit(Resource::Nofile, raised);
 }
 
 fn sample(pid: u32) -> io::Result<ProcessUse> {

@@ -9,6 +9,7 @@ use crate::idle::IdleOutcome;
 use crate::latency::Percentiles;
 use crate::process::ProcessUse;
 use crate::run::{BrokerUse, Outcome};
+use crate::start::Started;
 
 /// The outcome as lines of text.
 pub(crate) fn text(outcome: &Outcome) -> String {
@@ -29,6 +30,14 @@ pub(crate) fn text(outcome: &Outcome) -> String {
                 grouped(counts.published as f64),
                 grouped(outcome.published_rate())
             ),
+        );
+    }
+    if let Some(rate) = outcome.intended_rate
+        && outcome.is_behind()
+    {
+        line(
+            "BEHIND",
+            format!("{} per second were asked for", grouped(rate)),
         );
     }
     if counts.confirmed > 0 || counts.nacked > 0 {
@@ -189,6 +198,34 @@ pub(crate) fn idle_json(outcome: &IdleOutcome) -> Value {
     })
 }
 
+/// How a broker started, a line for every time.
+pub(crate) fn start_text(starts: &[Started]) -> String {
+    let mut out = String::new();
+    for started in starts {
+        out.push_str(&format!(
+            "served after {}, {:.2} s of CPU, {}; stopped in {}\n",
+            time(started.serving.as_secs_f64() * 1e6),
+            started.cpu.as_secs_f64(),
+            mib(started.rss_bytes),
+            time(started.stopping.as_secs_f64() * 1e6),
+        ));
+    }
+    out
+}
+
+/// How a broker started, as JSON.
+pub(crate) fn start_json(starts: &[Started]) -> Value {
+    let starts = starts.iter().map(|started| {
+        json!({
+            "serving_secs": started.serving.as_secs_f64(),
+            "stopping_secs": started.stopping.as_secs_f64(),
+            "cpu_secs": started.cpu.as_secs_f64(),
+            "rss_bytes": started.rss_bytes,
+        })
+    });
+    Value::Array(starts.collect())
+}
+
 /// The outcome as JSON; times in microseconds, memory in bytes.
 pub(crate) fn json(outcome: &Outcome) -> Value {
     let counts = &outcome.counts;
@@ -200,6 +237,7 @@ pub(crate) fn json(outcome: &Outcome) -> Value {
         "returned": counts.returned,
         "delivered": counts.delivered,
         "empty_gets": counts.empty_gets,
+        "intended_per_sec": outcome.intended_rate,
         "published_per_sec": outcome.published_rate(),
         "delivered_per_sec": outcome.delivered_rate(),
         "latency_us": outcome.delivery.as_ref().map(percentiles_json),
@@ -302,6 +340,7 @@ mod tests {
                 ..Counts::default()
             },
             copies: 1,
+            intended_rate: None,
             delivery: Some(Percentiles {
                 count: 900_000,
                 p50_us: 120.0,
@@ -335,6 +374,15 @@ mod tests {
         outcome.copies = 10;
         outcome.counts.published = 90_000;
         assert_eq!(outcome.messages(), 90_000.0);
+    }
+
+    #[test]
+    fn a_rate_that_was_not_reached_is_said() {
+        let mut outcome = outcome();
+        outcome.intended_rate = Some(550_000.0);
+        assert!(!text(&outcome).contains("BEHIND"));
+        outcome.intended_rate = Some(600_000.0);
+        assert!(text(&outcome).contains("BEHIND     600,000 per second were asked for"));
     }
 
     #[test]

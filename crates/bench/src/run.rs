@@ -36,6 +36,9 @@ const TICKS_PER_PROGRESS: u64 = 200;
 /// How long messages that were sent in time may take to arrive after the end, so that their latency counts.
 const DRAIN: Duration = Duration::from_secs(3);
 
+/// Above this share a rate counts as reached: a measurement may cut a few messages off.
+const REACHED: f64 = 0.98;
+
 /// Without any movement for so long a run that counts messages is given up.
 const STALL: Duration = Duration::from_secs(30);
 
@@ -65,6 +68,8 @@ pub(crate) struct Outcome {
     pub(crate) counts: Counts,
     /// Queues that each message went to.
     pub(crate) copies: u64,
+    /// The rate that was asked for.
+    pub(crate) intended_rate: Option<f64>,
     pub(crate) delivery: Option<Percentiles>,
     pub(crate) confirm: Option<Percentiles>,
     pub(crate) broker: Option<BrokerUse>,
@@ -110,6 +115,12 @@ impl Outcome {
 
     pub(crate) fn delivered_rate(&self) -> f64 {
         self.counts.delivered as f64 / self.elapsed.as_secs_f64()
+    }
+
+    /// Whether the broker took clearly less than the rate that was asked for.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.intended_rate
+            .is_some_and(|rate| self.published_rate() < rate * REACHED)
     }
 
     /// CPU of the broker in microseconds per message, which is also seconds per million messages.
@@ -362,6 +373,7 @@ impl<'a> Watch<'a> {
             elapsed: Duration::from_nanos(end_nanos.saturating_sub(begin.nanos).max(1)),
             counts,
             copies: self.load.copies(),
+            intended_rate: self.load.rate,
             delivery: None,
             confirm: None,
             broker,

@@ -239,9 +239,9 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     ),
     one(
         "k-slow",
-        "200 producers and 200 consumers, 500 messages per second together",
+        "1,000 consumers, each half a second busy with one message",
         &[step(
-            "--size 100 --producers 200 --consumers 200 --queues 200 --rate 500 --prefetch 1",
+            "--size 100 --consumers 1000 --prefetch 1 --work 0.5 --rate 1500 --in-flight 3000",
         )],
     ),
     one(
@@ -286,6 +286,117 @@ pub(crate) const WORKLOADS: &[Workload] = &[
             "--size 1024 --persistent --durable --tx-every 100 --prefetch 1000 --ack-every 20",
         )],
     ),
+    long(
+        "growth-queues-1",
+        "the load of one consumer over 1 queue",
+        &[step("--size 100 --auto-ack --in-flight 5000 --queues 1")],
+    ),
+    long(
+        "growth-queues-10",
+        "the load of one consumer over 10 queues",
+        &[step("--size 100 --auto-ack --in-flight 5000 --queues 10")],
+    ),
+    long(
+        "growth-queues-100",
+        "the load of one consumer over 100 queues",
+        &[step("--size 100 --auto-ack --in-flight 5000 --queues 100")],
+    ),
+    long(
+        "growth-queues-1000",
+        "the load of one consumer over 1,000 queues",
+        &[step("--size 100 --auto-ack --in-flight 5000 --queues 1000")],
+    ),
+    long(
+        "growth-connections-1",
+        "1 producer and as many consumers and queues",
+        &[step(
+            "--size 100 --auto-ack --in-flight 5000 --queues 1 --producers 1 --consumers 1",
+        )],
+    ),
+    long(
+        "growth-connections-10",
+        "10 producers and as many consumers and queues",
+        &[step(
+            "--size 100 --auto-ack --in-flight 5000 --queues 10 --producers 10 --consumers 10",
+        )],
+    ),
+    long(
+        "growth-connections-100",
+        "100 producers and as many consumers and queues",
+        &[step(
+            "--size 100 --auto-ack --in-flight 5000 --queues 100 --producers 100 --consumers 100",
+        )],
+    ),
+    long(
+        "growth-connections-500",
+        "500 producers and as many consumers and queues",
+        &[step(
+            "--size 100 --auto-ack --in-flight 5000 --queues 500 --producers 500 --consumers 500",
+        )],
+    ),
+    long(
+        "growth-bindings-10",
+        "topic with 10 bindings",
+        &[step(
+            "--size 100 --auto-ack --in-flight 5000 --exchange topic --bindings 10 --queues 10",
+        )],
+    ),
+    long(
+        "growth-bindings-1000",
+        "topic with 1,000 bindings",
+        &[step(
+            "--size 100 --auto-ack --in-flight 5000 --exchange topic --bindings 1000 --queues 10",
+        )],
+    ),
+    long(
+        "growth-bindings-100000",
+        "topic with 100,000 bindings",
+        &[step(
+            "--size 100 --auto-ack --in-flight 5000 --exchange topic --bindings 100000 --queues 10",
+        )],
+    ),
+    long(
+        "growth-backlog-1",
+        "in and out of a queue that holds 1 message",
+        &[
+            labelled(
+                "fill",
+                "--size 100 --durable --consumers 0 --messages 1 --keep",
+            ),
+            labelled(
+                "steady",
+                "--size 100 --durable --prefetch 1000 --ack-every 50 --in-flight 1000",
+            ),
+        ],
+    ),
+    long(
+        "growth-backlog-1000",
+        "in and out of a queue that holds 1,000 messages",
+        &[
+            labelled(
+                "fill",
+                "--size 100 --durable --consumers 0 --messages 1000 --keep",
+            ),
+            labelled(
+                "steady",
+                "--size 100 --durable --prefetch 1000 --ack-every 50 --in-flight 1000",
+            ),
+        ],
+    ),
+    long(
+        "growth-backlog-1000000",
+        "in and out of a queue that holds 1,000,000 messages",
+        &[
+            labelled(
+                "fill",
+                "--size 100 --durable --consumers 0 --messages 1000000 --keep",
+            ),
+            labelled(
+                "steady",
+                "--size 100 --durable --prefetch 1000 --ack-every 50 --in-flight 1000",
+            ),
+        ],
+    ),
 ];
 
 #[derive(Parser)]
@@ -319,7 +430,7 @@ fn options<T: Args>(words: &[&str]) -> Result<T, BenchError> {
         .map_err(|error| BenchError::Arguments(error.to_string()))
 }
 
-/// Those whose names begin with one of the given; without any, all that are not long.
+/// Those whose names begin with one of the given, long ones only if no other does; without any, all that are not long.
 pub(crate) fn chosen(names: &[String]) -> Result<Vec<&'static Workload>, BenchError> {
     if names.is_empty() {
         return Ok(WORKLOADS
@@ -329,18 +440,21 @@ pub(crate) fn chosen(names: &[String]) -> Result<Vec<&'static Workload>, BenchEr
     }
     let mut found: Vec<&Workload> = Vec::new();
     for name in names {
-        let exact: Vec<&Workload> = WORKLOADS
-            .iter()
-            .filter(|workload| workload.name == name)
-            .collect();
-        let matching = if exact.is_empty() {
-            let starts = |workload: &&Workload| {
-                workload.name.starts_with(name.as_str()) && !workload.is_long
-            };
-            WORKLOADS.iter().filter(starts).collect()
-        } else {
-            exact
+        let named = |is_wanted: &dyn Fn(&Workload) -> bool| -> Vec<&'static Workload> {
+            WORKLOADS
+                .iter()
+                .filter(|workload| is_wanted(workload))
+                .collect()
         };
+        let starts = |workload: &Workload| workload.name.starts_with(name.as_str());
+        let matching = [
+            named(&|workload| workload.name == name),
+            named(&|workload| starts(workload) && !workload.is_long),
+            named(&starts),
+        ]
+        .into_iter()
+        .find(|found| !found.is_empty())
+        .unwrap_or_default();
         if matching.is_empty() {
             return Err(BenchError::Arguments(format!(
                 "no workload is named {name:?}; `workloads` lists them"
@@ -401,6 +515,7 @@ mod tests {
         assert_eq!(names("a-16"), ["a-16"]);
         assert_eq!(names("i-"), ["i-500k"]);
         assert_eq!(names("i-5m"), ["i-5m"]);
+        assert_eq!(names("growth-queues").len(), 4);
         assert!(chosen(&["z".to_owned()]).is_err());
         assert!(
             chosen(&[])

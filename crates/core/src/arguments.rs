@@ -114,13 +114,16 @@ pub(crate) fn check_queue(
     {
         return Err(not_yet(&format!("queue argument '{key}'")));
     }
-    NOT_CLASSIC_QUEUE.iter().find(is_given).map_or(Ok(()), |key| {
-        Err(Refusal::ArgumentOfOtherType {
-            name: name.clone(),
-            vhost: vhost.clone(),
-            arg: (*key).to_owned(),
+    NOT_CLASSIC_QUEUE
+        .iter()
+        .find(is_given)
+        .map_or(Ok(()), |key| {
+            Err(Refusal::ArgumentOfOtherType {
+                name: name.clone(),
+                vhost: vhost.clone(),
+                arg: (*key).to_owned(),
+            })
         })
-    })
 }
 
 /// The queue type asked for; no word about it means the default.

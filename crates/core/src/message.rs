@@ -110,8 +110,10 @@ impl Message {
     /// The whole body.
     #[must_use]
     pub fn body(&self) -> &[u8] {
-        self.shared_body()
-            .map_or(&self.0.bytes[self.properties_end()..], |body| body)
+        match self.shared_body() {
+            Some(body) => body,
+            None => &self.0.bytes[self.properties_end()..],
+        }
     }
 
     /// The body as a slice that can be kept without copying; `None` for small bodies.

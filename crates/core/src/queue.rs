@@ -31,11 +31,11 @@ mod settle;
 
 use std::collections::{BTreeMap, VecDeque};
 
+pub use self::{cold::Refill, consumers::ConsumerSettings};
 use self::{
     cold::{Cold, Window},
     consumers::Consumers,
 };
-pub use self::{cold::Refill, consumers::ConsumerSettings};
 use crate::{
     ids::{ChannelKey, ConsumerId, QueueId, Seq, Timestamp},
     message::Message,
@@ -488,9 +488,15 @@ impl Queue {
                 self.state
             ));
         }
-        let window = self.ready.values().fold(Window::default(), |window, ready| window.with(ready));
+        let window = self
+            .ready
+            .values()
+            .fold(Window::default(), |window, ready| window.with(ready));
         if window != self.window {
-            return Err(format!("the window is {window:?}, counted {:?}", self.window));
+            return Err(format!(
+                "the window is {window:?}, counted {:?}",
+                self.window
+            ));
         }
         Ok(())
     }
@@ -500,10 +506,15 @@ impl Queue {
             return Err(format!("message {seq} is both ready and unacked"));
         }
         let ready = self.ready.iter().map(|(&seq, ready)| (seq, ready));
-        let unacked = self.unacked.iter().map(|(&seq, unacked)| (seq, &unacked.ready));
+        let unacked = self
+            .unacked
+            .iter()
+            .map(|(&seq, unacked)| (seq, &unacked.ready));
         for (seq, ready) in ready.chain(unacked) {
             if seq >= self.state.next {
-                return Err(format!("message {seq} has a place that is still to be given"));
+                return Err(format!(
+                    "message {seq} has a place that is still to be given"
+                ));
             }
             if ready.stored && self.cold.from().is_some_and(|from| seq >= from) {
                 return Err(format!("message {seq} is in memory and in the cold range"));

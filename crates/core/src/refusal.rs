@@ -178,7 +178,9 @@ pub enum Refusal {
         detail: String,
     },
     /// A known argument that classic queues do not take.
-    #[error("invalid arg '{arg}' for queue '{name}' in vhost '{vhost}' of queue type rabbit_classic_queue")]
+    #[error(
+        "invalid arg '{arg}' for queue '{name}' in vhost '{vhost}' of queue type rabbit_classic_queue"
+    )]
     ArgumentOfOtherType {
         /// The queue.
         name: ShortString,

@@ -12,12 +12,22 @@ use clap::{Parser, ValueEnum};
 #[command(version, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Directory for everything durable; made if it is missing, used by one broker at a time
-    #[arg(long, value_name = "DIR", default_value = "./leveret-data", env = "LEVERET_DATA_DIR")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "./leveret-data",
+        env = "LEVERET_DATA_DIR"
+    )]
     pub(crate) data_dir: PathBuf,
 
     /// Address and port for AMQP clients; may be given several times; port 0 takes any free one
     /// [default: 0.0.0.0:5672 and [::]:5672]
-    #[arg(long, value_name = "ADDR:PORT", env = "LEVERET_LISTEN", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        env = "LEVERET_LISTEN",
+        value_delimiter = ','
+    )]
     pub(crate) listen: Vec<SocketAddr>,
 
     /// Write the ports in use to this file once connections are accepted, as one line of JSON
@@ -25,11 +35,21 @@ pub(crate) struct Arguments {
     pub(crate) ports_file: Option<PathBuf>,
 
     /// How much is logged to standard error
-    #[arg(long, value_name = "LEVEL", default_value = "info", env = "LEVERET_LOG_LEVEL")]
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        default_value = "info",
+        env = "LEVERET_LOG_LEVEL"
+    )]
     pub(crate) log_level: LogLevel,
 
     /// Lines for people or for machines
-    #[arg(long, value_name = "FORMAT", default_value = "text", env = "LEVERET_LOG_FORMAT")]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "text",
+        env = "LEVERET_LOG_FORMAT"
+    )]
     pub(crate) log_format: LogFormat,
 }
 
@@ -45,26 +65,19 @@ Exit codes:
   2  the command line is wrong
   3  storage failed while running; nothing confirmed is lost";
 
-/// What is logged.
+/// What is logged, from "somebody must look" to every step of the protocol.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum LogLevel {
-    /// Somebody must look.
     Error,
-    /// Odd, but it went on.
     Warn,
-    /// Something changed its state.
     Info,
-    /// Steps of the protocol.
     Debug,
-    /// Everything.
     Trace,
 }
 
-/// How a line of the log looks.
+/// Lines for people, or one JSON object a line.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people.
     Text,
-    /// One JSON object a line.
     Json,
 }

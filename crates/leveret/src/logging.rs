@@ -15,9 +15,14 @@ pub(crate) fn start(level: LogLevel, format: LogFormat) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(stderr);
+    let log = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(stderr);
     match format {
-        LogFormat::Text => log.with_ansi(stderr().is_terminal()).with_target(false).init(),
+        LogFormat::Text => log
+            .with_ansi(stderr().is_terminal())
+            .with_target(false)
+            .init(),
         LogFormat::Json => log.json().init(),
     }
 }

@@ -63,8 +63,10 @@ async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> 
     let ports = listeners.addresses();
     let server = Server::start(listeners, broker.clone(), Arc::new(Settings::default()));
     if let Some(path) = &arguments.ports_file {
-        write_ports(path, &ports)
-            .map_err(|source| RunError::PortsFile { path: path.clone(), source })?;
+        write_ports(path, &ports).map_err(|source| RunError::PortsFile {
+            path: path.clone(),
+            source,
+        })?;
     }
     for address in &ports {
         info!("listening for AMQP on {address}");
@@ -103,6 +105,9 @@ fn bind(asked: &[SocketAddr]) -> Result<Listeners, BindError> {
 fn write_ports(path: &Path, addresses: &[SocketAddr]) -> io::Result<()> {
     let ports: Vec<u16> = addresses.iter().map(SocketAddr::port).collect();
     let aside = path.with_extension("new");
-    fs::write(&aside, format!("{}\n", serde_json::json!({ "amqp": ports })))?;
+    fs::write(
+        &aside,
+        format!("{}\n", serde_json::json!({ "amqp": ports })),
+    )?;
     fs::rename(aside, path)
 }

@@ -227,11 +227,17 @@ impl Broker {
         }
     }
 
+    /// Whether publishing connections may be read on.
+    #[must_use]
+    pub fn has_room_for_writes(&self) -> bool {
+        self.services.committer.pending_bytes() < UNWRITTEN_BYTES_MAX
+    }
+
     /// Back-pressure: a publishing connection waits here before it reads on, while the disk is behind.
     pub async fn room_for_writes(&self) {
         loop {
             let relieved = self.services.relief.notified();
-            if self.services.committer.pending_bytes() < UNWRITTEN_BYTES_MAX {
+            if self.has_room_for_writes() {
                 return;
             }
             relieved.await;

@@ -46,11 +46,21 @@ impl Calls {
         broker: Arc<Broker>,
         outbox: Arc<ConnectionOutbox>,
     ) -> Self {
-        Self { id, peer, broker, outbox, vhost: None }
+        Self {
+            id,
+            peer,
+            broker,
+            outbox,
+            vhost: None,
+        }
     }
 
     /// Carries out one call. Everything staged before it was submitted.
-    pub(crate) async fn carry_out(&mut self, call: Call, stage: &mut Stage) -> (Answer, Afterwards) {
+    pub(crate) async fn carry_out(
+        &mut self,
+        call: Call,
+        stage: &mut Stage,
+    ) -> (Answer, Afterwards) {
         let answer = match call {
             Call::Login(login) => self.login(&login),
             Call::OpenVhost { vhost, user } => self.open_vhost(&vhost, &user, stage),
@@ -65,35 +75,51 @@ impl Calls {
             }
             Call::Cancel(cancel) => {
                 if let Some(queue) = self.broker.queue(cancel.queue) {
-                    queue.submit(&mut vec![Command::Unsubscribe { consumer: cancel.consumer }]);
+                    queue.submit(&mut vec![Command::Unsubscribe {
+                        consumer: cancel.consumer,
+                    }]);
                 }
-                self.outbox.remove_consumers(|known| *known == cancel.consumer);
+                self.outbox
+                    .remove_consumers(|known| *known == cancel.consumer);
                 Answer::Done
             }
             Call::Consume(consume) => return self.consume(consume).await,
             Call::QueueDelete(asked) => {
                 let (name, unused, empty) = (&asked.queue, asked.if_unused, asked.if_empty);
                 return match self.open().delete_queue(name, self.id, unused, empty).await {
-                    Ok(deleted) => {
-                        (count(deleted.ready), Afterwards::TellCancelled(deleted.cancelled))
-                    }
+                    Ok(deleted) => (
+                        count(deleted.ready),
+                        Afterwards::TellCancelled(deleted.cancelled),
+                    ),
                     Err(refusal) => (Answer::Refused(refusal), Afterwards::Nothing),
                 };
             }
             Call::QueueDeclare(asked) => self.declare_queue(asked).await,
-            Call::QueuePurge(asked) => {
-                self.open().purge_queue(&asked.queue, self.id).await.map_or_else(Answer::Refused, count)
-            }
+            Call::QueuePurge(asked) => self
+                .open()
+                .purge_queue(&asked.queue, self.id)
+                .await
+                .map_or_else(Answer::Refused, count),
             Call::Get(get) => self.get(&get).await,
             Call::ExchangeDeclare(asked) => {
                 done(self.open().declare_exchange(exchange_declare(asked)).await)
             }
-            Call::ExchangeDelete(asked) => {
-                done(self.open().delete_exchange(&asked.exchange, asked.if_unused).await)
-            }
-            Call::ExchangeBind(ExchangeBind { destination, source, routing_key, arguments }) => {
+            Call::ExchangeDelete(asked) => done(
+                self.open()
+                    .delete_exchange(&asked.exchange, asked.if_unused)
+                    .await,
+            ),
+            Call::ExchangeBind(ExchangeBind {
+                destination,
+                source,
+                routing_key,
+                arguments,
+            }) => {
                 let to = Destination::Exchange(destination.detach());
-                done(self.bind(self.binding(source, to, routing_key, &arguments)).await)
+                done(
+                    self.bind(self.binding(source, to, routing_key, &arguments))
+                        .await,
+                )
             }
             Call::ExchangeUnbind(ExchangeUnbind {
                 destination,
@@ -102,15 +128,36 @@ impl Calls {
                 arguments,
             }) => {
                 let to = Destination::Exchange(destination.detach());
-                done(self.open().unbind(&self.binding(source, to, routing_key, &arguments)).await)
+                done(
+                    self.open()
+                        .unbind(&self.binding(source, to, routing_key, &arguments))
+                        .await,
+                )
             }
-            Call::QueueBind(QueueBind { queue, exchange, routing_key, arguments }) => {
+            Call::QueueBind(QueueBind {
+                queue,
+                exchange,
+                routing_key,
+                arguments,
+            }) => {
                 let to = Destination::Queue(queue.detach());
-                done(self.bind(self.binding(exchange, to, routing_key, &arguments)).await)
+                done(
+                    self.bind(self.binding(exchange, to, routing_key, &arguments))
+                        .await,
+                )
             }
-            Call::QueueUnbind(QueueUnbind { queue, exchange, routing_key, arguments }) => {
+            Call::QueueUnbind(QueueUnbind {
+                queue,
+                exchange,
+                routing_key,
+                arguments,
+            }) => {
                 let to = Destination::Queue(queue.detach());
-                done(self.open().unbind(&self.binding(exchange, to, routing_key, &arguments)).await)
+                done(
+                    self.open()
+                        .unbind(&self.binding(exchange, to, routing_key, &arguments))
+                        .await,
+                )
             }
         };
         (answer, Afterwards::Nothing)
@@ -127,7 +174,10 @@ impl Calls {
     }
 
     fn login(&self, login: &Login) -> Answer {
-        match self.broker.login(login.user.as_bytes(), login.password.expose(), self.peer) {
+        match self
+            .broker
+            .login(login.user.as_bytes(), login.password.expose(), self.peer)
+        {
             Ok(user) => Answer::LoggedIn {
                 user: user.name,
                 impersonator: user.tags.iter().any(|tag| tag == "impersonator"),
@@ -147,7 +197,9 @@ impl Calls {
                 self.vhost = Some(vhost);
                 Answer::Done
             }
-            Err(_) => Answer::OpenRefused(OpenRefusal::VhostNotFound { vhost: name.clone() }),
+            Err(_) => Answer::OpenRefused(OpenRefusal::VhostNotFound {
+                vhost: name.clone(),
+            }),
         }
     }
 
@@ -156,7 +208,14 @@ impl Calls {
         let declared = if asked.passive {
             vhost.look_at_queue(&asked.queue, self.id)
         } else {
-            let QueueDeclare { queue, server_named, durable, exclusive, auto_delete, .. } = asked;
+            let QueueDeclare {
+                queue,
+                server_named,
+                durable,
+                exclusive,
+                auto_delete,
+                ..
+            } = asked;
             let declare = vhost::QueueDeclare {
                 name: queue,
                 server_named,
@@ -175,32 +234,52 @@ impl Calls {
     }
 
     async fn consume(&self, consume: Consume) -> (Answer, Afterwards) {
-        let Consume { consumer, no_ack, exclusive, prefetch, .. } = consume;
+        let Consume {
+            consumer,
+            no_ack,
+            exclusive,
+            prefetch,
+            ..
+        } = consume;
         // Any integer type, else refused by the queue type; other keys have no effect.
         let priority = consume.arguments.get(b"x-priority");
         let settings = ConsumerSettings {
             prefetch,
             no_ack,
             exclusive,
-            priority: priority.and_then(|value| value.as_integer()).unwrap_or_default(),
+            priority: priority
+                .and_then(|value| value.as_integer())
+                .unwrap_or_default(),
         };
         if let Some(wrong) = priority.filter(|value| value.as_integer().is_none()) {
             let detail = format!("\"expected integer, got {}\"", wrong.type_name());
-            let refused = self.open().snapshot().usable_queue(&consume.queue, self.id).map(|queue| {
-                Refusal::InvalidArgument {
+            let refused = self
+                .open()
+                .snapshot()
+                .usable_queue(&consume.queue, self.id)
+                .map(|queue| Refusal::InvalidArgument {
                     name: queue.name.clone(),
                     vhost: queue.vhost.clone(),
                     arg: "x-priority".to_owned(),
                     detail,
-                }
-            });
-            return (Answer::Refused(refused.unwrap_or_else(|refusal| refusal)), Afterwards::Nothing);
+                });
+            return (
+                Answer::Refused(refused.unwrap_or_else(|refusal| refusal)),
+                Afterwards::Nothing,
+            );
         }
         let outbox = self.outbox.clone();
-        match self.open().subscribe(&consume.queue, consumer, settings, outbox).await {
+        match self
+            .open()
+            .subscribe(&consume.queue, consumer, settings, outbox)
+            .await
+        {
             Ok(queue) => {
                 self.outbox.add_consumer(consumer, queue.clone());
-                (Answer::ConsumeOk { queue: queue.id() }, Afterwards::Serve(queue, consumer))
+                (
+                    Answer::ConsumeOk { queue: queue.id() },
+                    Afterwards::Serve(queue, consumer),
+                )
             }
             Err(refusal) => (Answer::Refused(refusal), Afterwards::Nothing),
         }
@@ -243,17 +322,23 @@ impl Calls {
     fn release(&self, end: &ChannelEnd) {
         let ChannelEnd { channel, queues } = end;
         for queue in queues.iter().filter_map(|&id| self.broker.queue(id)) {
-            queue.submit(&mut vec![Command::Release { channel: *channel, ended: true }]);
+            queue.submit(&mut vec![Command::Release {
+                channel: *channel,
+                ended: true,
+            }]);
         }
         self.forget_consumers_of(*channel);
     }
 
     fn forget_consumers_of(&self, channel: ChannelKey) {
-        self.outbox.remove_consumers(|known| known.channel == channel);
+        self.outbox
+            .remove_consumers(|known| known.channel == channel);
     }
 
     fn open(&self) -> &Arc<VhostHandle> {
-        self.vhost.as_ref().expect("the session asks only in an open vhost")
+        self.vhost
+            .as_ref()
+            .expect("the session asks only in an open vhost")
     }
 }
 

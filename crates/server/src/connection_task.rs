@@ -4,6 +4,7 @@ use std::{
     io,
     net::SocketAddr,
     ops::ControlFlow,
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -54,7 +55,13 @@ pub(crate) async fn run(accepted: Accepted) {
 }
 
 async fn serve(accepted: Accepted, id: leveret_core::ids::ConnectionId) {
-    let Accepted { stream, peer, broker, settings, stopping } = accepted;
+    let Accepted {
+        stream,
+        peer,
+        broker,
+        settings,
+        stopping,
+    } = accepted;
     let started = Instant::now();
     let outbox = Arc::new(ConnectionOutbox::new(started));
     broker.connect(id, outbox.clone() as Arc<dyn Outbox>);
@@ -70,10 +77,12 @@ async fn serve(accepted: Accepted, id: leveret_core::ids::ConnectionId) {
         socket,
         read_bytes: READ_BYTES_MIN,
         stopping,
-        started,
+        beat: Beat {
+            started,
+            seen_write: Millis::default(),
+        },
         broker: broker.clone(),
         outbox,
-        seen_write: Millis::default(),
     };
     reader.run(writer).await;
     broker.disconnect(id);
@@ -90,10 +99,9 @@ struct Reader {
     /// How much the next read may take.
     read_bytes: usize,
     stopping: watch::Receiver<bool>,
-    started: Instant,
+    beat: Beat,
     broker: Arc<Broker>,
     outbox: Arc<ConnectionOutbox>,
-    seen_write: Millis,
 }
 
 impl Reader {
@@ -103,9 +111,14 @@ impl Reader {
                 ControlFlow::Continue(()) => {}
                 ControlFlow::Break(how) => break how,
             }
-            if self.stage.take_published() {
-                // The disk is behind: this publisher waits, consumers' acks on other sockets do not.
-                self.broker.room_for_writes().await;
+            if self.stage.take_submitted() {
+                // Writers that were just woken wait on this thread, out of reach of the others. A client
+                // that never stops sending must not keep them waiting.
+                yield_now().await;
+            }
+            match self.wait_for_room().await {
+                ControlFlow::Continue(()) => {}
+                ControlFlow::Break(how) => break how,
             }
             match self.wait().await {
                 ControlFlow::Continue(()) => {}
@@ -129,14 +142,24 @@ impl Reader {
                 Step::NeedInput => return ControlFlow::Continue(()),
                 Step::Close(how) => return ControlFlow::Break(how),
                 Step::Call(call) => {
-                    let (answer, afterwards) = self.calls.carry_out(call, &mut self.stage).await;
-                    let now = self.outbox.now();
-                    let Self { session, outbox, .. } = self;
+                    let Self {
+                        session,
+                        stage,
+                        calls,
+                        beat,
+                        outbox,
+                        ..
+                    } = self;
+                    let carried_out = calls.carry_out(call, stage);
+                    let (answer, afterwards) = beat.during(carried_out, session, outbox).await?;
+                    let now = outbox.now();
                     outbox.with(|outgoing| session.answer(now, answer, outgoing));
                     match afterwards {
                         Afterwards::Nothing => {}
                         Afterwards::Serve(queue, consumer) => queue.resume(consumer),
-                        Afterwards::TellCancelled(consumers) => self.broker.tell_cancelled(&consumers),
+                        Afterwards::TellCancelled(consumers) => {
+                            self.broker.tell_cancelled(&consumers)
+                        }
                     }
                 }
             }
@@ -145,7 +168,12 @@ impl Reader {
 
     /// Replies and owed confirms first, then one lock round per queue.
     fn flush(&mut self) {
-        let Self { session, stage, outbox, .. } = self;
+        let Self {
+            session,
+            stage,
+            outbox,
+            ..
+        } = self;
         outbox.with(|outgoing| {
             outgoing.append(session.replies());
             stage.announce(outgoing);
@@ -154,18 +182,34 @@ impl Reader {
     }
 
     fn learn(&mut self) {
-        self.outbox.with(|outgoing| outgoing.take_delivered(&mut self.news));
+        self.outbox
+            .with(|outgoing| outgoing.take_delivered(&mut self.news));
         self.session.learn_deliveries(&mut self.news);
+    }
+
+    /// While the disk is behind, a publisher waits; consumers' acks on other sockets do not.
+    async fn wait_for_room(&mut self) -> ControlFlow<CloseHow> {
+        if !self.stage.take_published() || self.broker.has_room_for_writes() {
+            return ControlFlow::Continue(());
+        }
+        let Self {
+            session,
+            broker,
+            beat,
+            outbox,
+            ..
+        } = self;
+        session.pause_reading(true);
+        let waited = beat.during(broker.room_for_writes(), session, outbox).await;
+        session.pause_reading(false);
+        waited
     }
 
     /// Waits for bytes, a deadline or the broker's stop.
     async fn wait(&mut self) -> ControlFlow<CloseHow> {
         self.input.release_idle_capacity();
         loop {
-            let deadline = self.session.next_deadline().map_or_else(
-                || TokioInstant::now() + NO_DEADLINE,
-                |deadline| TokioInstant::from_std(self.started + Duration::from_millis(deadline.get())),
-            );
+            let deadline = self.beat.deadline(&self.session);
             tokio::select! {
                 biased;
                 readable = self.socket.readable() => {
@@ -176,7 +220,7 @@ impl Reader {
                         Err(error) => return self.lost(&error.to_string()),
                     }
                 }
-                () = sleep_until(deadline) => self.tick()?,
+                () = sleep_until(deadline) => self.beat.tick(&mut self.session, &self.outbox)?,
                 Ok(()) = self.stopping.changed() => {
                     self.session.force_close(
                         ReplyCode::ConnectionForced,
@@ -198,25 +242,6 @@ impl Reader {
             self.read_bytes = (self.read_bytes / 2).max(READ_BYTES_MIN);
         }
         Ok(read)
-    }
-
-    fn tick(&mut self) -> ControlFlow<CloseHow> {
-        let written = self.outbox.written_at();
-        if written > self.seen_write {
-            self.seen_write = written;
-            self.session.wrote();
-        }
-        match self.session.tick(self.outbox.now()) {
-            Tick::Wait => ControlFlow::Continue(()),
-            Tick::Flush => {
-                self.flush();
-                ControlFlow::Continue(())
-            }
-            Tick::Close(reason) => {
-                warn!(?reason, "connection ended without a word");
-                ControlFlow::Break(CloseHow::Now)
-            }
-        }
     }
 
     fn lost(&self, reason: &str) -> ControlFlow<CloseHow> {
@@ -254,6 +279,68 @@ impl Reader {
                 Ok(_) => yield_now().await,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Looks at the session's deadlines, also while the reader waits for somebody else: a slow disk must
+/// not make a client miss heartbeats.
+#[derive(Debug)]
+struct Beat {
+    /// The session's time zero.
+    started: Instant,
+    seen_write: Millis,
+}
+
+impl Beat {
+    /// Waits for `work` and meanwhile does what deadlines ask for.
+    async fn during<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+        session: &mut Connection,
+        outbox: &ConnectionOutbox,
+    ) -> ControlFlow<CloseHow, T> {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return ControlFlow::Continue(done),
+                () = sleep_until(self.deadline(session)) => {
+                    if let ControlFlow::Break(how) = self.tick(session, outbox) {
+                        return ControlFlow::Break(how);
+                    }
+                }
+            }
+        }
+    }
+
+    fn deadline(&self, session: &Connection) -> TokioInstant {
+        session.next_deadline().map_or_else(
+            || TokioInstant::now() + NO_DEADLINE,
+            |deadline| TokioInstant::from_std(self.started + Duration::from_millis(deadline.get())),
+        )
+    }
+
+    fn tick(
+        &mut self,
+        session: &mut Connection,
+        outbox: &ConnectionOutbox,
+    ) -> ControlFlow<CloseHow> {
+        let written = outbox.written_at();
+        if written > self.seen_write {
+            self.seen_write = written;
+            session.wrote();
+        }
+        match session.tick(outbox.now()) {
+            Tick::Wait => ControlFlow::Continue(()),
+            Tick::Flush => {
+                outbox.with(|outgoing| outgoing.append(session.replies()));
+                ControlFlow::Continue(())
+            }
+            Tick::Close(reason) => {
+                warn!(?reason, "connection ended without a word");
+                ControlFlow::Break(CloseHow::Now)
             }
         }
     }

@@ -63,7 +63,10 @@ impl Listeners {
     /// The addresses in use, with the ports that were chosen for port 0.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.sockets.iter().filter_map(|socket| socket.local_addr().ok()).collect()
+        self.sockets
+            .iter()
+            .filter_map(|socket| socket.local_addr().ok())
+            .collect()
     }
 
     pub(crate) fn into_sockets(self) -> Vec<TcpListener> {
@@ -81,7 +84,11 @@ impl BindError {
 }
 
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     if address.is_ipv6() {
         // IPv4 has a listener of its own, and peers keep the addresses they really have.
         socket.set_only_v6(true)?;

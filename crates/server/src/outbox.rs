@@ -119,7 +119,12 @@ impl ConnectionOutbox {
     pub(crate) fn wrote(&self) {
         self.written_at.store(self.now().get(), Ordering::Relaxed);
         let resumed: Vec<(ConsumerId, Arc<QueueHandle>)> = {
-            let State { outgoing, paused, consumers, .. } = &mut *self.state.lock();
+            let State {
+                outgoing,
+                paused,
+                consumers,
+                ..
+            } = &mut *self.state.lock();
             if paused.is_empty() || outgoing.pending_bytes() > LOW_WATER_BYTES {
                 return;
             }
@@ -151,8 +156,15 @@ impl Outbox for ConnectionOutbox {
     fn deliver(&self, queue: QueueId, deliveries: &[Delivery]) -> Pressure {
         let mut state = self.state.lock();
         for delivery in deliveries {
-            let Delivery { consumer, seq, redelivered, message } = delivery;
-            state.outgoing.deliver(*consumer, queue, *seq, *redelivered, message);
+            let Delivery {
+                consumer,
+                seq,
+                redelivered,
+                message,
+            } = delivery;
+            state
+                .outgoing
+                .deliver(*consumer, queue, *seq, *redelivered, message);
         }
         let is_high = state.outgoing.pending_bytes() > HIGH_WATER_BYTES;
         if is_high {
@@ -163,7 +175,11 @@ impl Outbox for ConnectionOutbox {
             }
         }
         self.ring(state);
-        if is_high { Pressure::High } else { Pressure::Low }
+        if is_high {
+            Pressure::High
+        } else {
+            Pressure::Low
+        }
     }
 
     fn confirm(&self, answered: &[Answered]) {

@@ -32,7 +32,14 @@ impl RouteCache {
         // Version before snapshot: a change in between costs a needless refresh, never a stale route.
         let version = vhost.version();
         let snapshot = vhost.snapshot();
-        Self { broker, vhost, version, snapshot, routes: HashMap::default(), key: Vec::new() }
+        Self {
+            broker,
+            vhost,
+            version,
+            snapshot,
+            routes: HashMap::default(),
+            key: Vec::new(),
+        }
     }
 
     /// Where a message goes. `headers` is called only if they matter.
@@ -52,13 +59,18 @@ impl RouteCache {
             return Ok(route.clone());
         }
         let found = self.snapshot.route(exchange, routing_key, headers)?;
-        let queues = found.queues.iter().filter_map(|&id| self.broker.queue(id)).collect();
+        let queues = found
+            .queues
+            .iter()
+            .filter_map(|&id| self.broker.queue(id))
+            .collect();
         let route = Arc::new(queues);
         if found.by_key_alone {
             if self.routes.len() >= ROUTES_MAX {
                 self.routes.clear();
             }
-            self.routes.insert(self.key.as_slice().into(), Arc::clone(&route));
+            self.routes
+                .insert(self.key.as_slice().into(), Arc::clone(&route));
         }
         Ok(route)
     }
@@ -66,7 +78,9 @@ impl RouteCache {
     /// The exchange could be published to.
     pub(crate) fn check_exchange(&mut self, exchange: &ShortString) -> Result<(), Refusal> {
         self.refresh();
-        self.snapshot.route(exchange, &ShortString::default(), &FieldTable::default).map(|_| ())
+        self.snapshot
+            .route(exchange, &ShortString::default(), &FieldTable::default)
+            .map(|_| ())
     }
 
     fn refresh(&mut self) {

@@ -43,7 +43,12 @@ impl Server {
                 connections.subscribe(),
             ));
         }
-        Self { broker, stopping, acceptors, connections }
+        Self {
+            broker,
+            stopping,
+            acceptors,
+            connections,
+        }
     }
 
     /// Stops accepting, answers open confirms, closes every connection with 320.

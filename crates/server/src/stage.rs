@@ -9,11 +9,8 @@ use leveret_core::{
     refusal::Refusal,
 };
 use leveret_runtime::{Broker, QueueHandle, VhostHandle, generate_name};
-use leveret_session::{Outgoing, Publish, Settle, Sink};
-use leveret_wire::{
-    reply_code::ReplyCode,
-    value::{FieldTable, ShortString},
-};
+use leveret_session::{Outgoing, Publish, Routed, Settle, Sink};
+use leveret_wire::value::{FieldTable, ShortString};
 
 use crate::route_cache::{Route, RouteCache};
 
@@ -28,9 +25,10 @@ pub(crate) struct Stage {
     routes: Option<RouteCache>,
     batches: Batches,
     confirms: Vec<Expected>,
-    returns: Vec<(ChannelKey, Message)>,
     /// Something was published since the last look.
     published: bool,
+    /// Queues were given work since the last look.
+    submitted: bool,
 }
 
 /// Queues in the order in which this read met them.
@@ -55,14 +53,19 @@ impl Batches {
         find: impl FnOnce() -> Option<Arc<QueueHandle>>,
     ) -> Option<&mut Vec<Command>> {
         // A read meets few queues, and mostly the same one again.
-        let known = self.list[..self.used].iter().rposition(|batch| batch.queue.id() == queue);
+        let known = self.list[..self.used]
+            .iter()
+            .rposition(|batch| batch.queue.id() == queue);
         let at = match known {
             Some(at) => at,
             None => {
                 let queue = find()?;
                 match self.list.get_mut(self.used) {
                     Some(spare) => spare.queue = queue,
-                    None => self.list.push(Batch { queue, commands: Vec::new() }),
+                    None => self.list.push(Batch {
+                        queue,
+                        commands: Vec::new(),
+                    }),
                 }
                 self.used += 1;
                 self.used - 1
@@ -93,10 +96,13 @@ impl Stage {
         Self {
             broker,
             routes: None,
-            batches: Batches { list: Vec::new(), used: 0 },
+            batches: Batches {
+                list: Vec::new(),
+                used: 0,
+            },
             confirms: Vec::new(),
-            returns: Vec::new(),
             published: false,
+            submitted: false,
         }
     }
 
@@ -111,9 +117,6 @@ impl Stage {
 
     /// What the publisher is owed must be known before a queue can answer.
     pub(crate) fn announce(&mut self, outgoing: &mut Outgoing) {
-        for (channel, message) in self.returns.drain(..) {
-            outgoing.return_message(channel, ReplyCode::NoRoute, &message);
-        }
         if self.confirms.is_empty() {
             return;
         }
@@ -123,40 +126,60 @@ impl Stage {
         outgoing.flush_confirms();
     }
 
+    /// Whether queues were given work since the last call.
+    pub(crate) fn take_submitted(&mut self) -> bool {
+        std::mem::take(&mut self.submitted)
+    }
+
     /// One lock round per queue.
     pub(crate) fn submit(&mut self) {
+        self.submitted |= self.batches.used > 0;
         self.batches.submit();
     }
 
     fn enqueue(&mut self, route: &Route, message: &Message, confirm: Option<Confirm>) {
         for queue in route {
             if let Some(commands) = self.batches.of(queue.id(), || Some(queue.clone())) {
-                commands.push(Command::Enqueue { message: message.clone(), confirm });
+                commands.push(Command::Enqueue {
+                    message: message.clone(),
+                    confirm,
+                });
             }
         }
     }
 
     fn routes(&mut self) -> &mut RouteCache {
-        self.routes.as_mut().expect("the session publishes only in an open vhost")
+        self.routes
+            .as_mut()
+            .expect("the session publishes only in an open vhost")
     }
 }
 
 impl Sink for Stage {
-    fn publish(&mut self, publish: Publish) -> Result<(), Refusal> {
+    fn publish(&mut self, publish: Publish) -> Result<Routed, Refusal> {
         let headers = || {
             let decode = |payload| FieldTable::decode_all(payload).ok();
-            publish.headers.as_ref().and_then(decode).unwrap_or_default()
+            publish
+                .headers
+                .as_ref()
+                .and_then(decode)
+                .unwrap_or_default()
         };
-        let route = self.routes().route(&publish.exchange, &publish.routing_key, &headers)?;
+        let route = self
+            .routes()
+            .route(&publish.exchange, &publish.routing_key, &headers)?;
         self.published = true;
         let number = publish.confirm;
-        let confirm = number.map(|number| Confirm { channel: publish.channel, number });
+        let confirm = number.map(|number| Confirm {
+            channel: publish.channel,
+            number,
+        });
         if let Some(confirm) = confirm {
             let queues = u32::try_from(route.len()).unwrap_or(u32::MAX);
             self.confirms.push(Expected { confirm, queues });
         }
         if route.is_empty() && !publish.mandatory {
-            return Ok(());
+            return Ok(Routed::Taken);
         }
         let message = Message::new(MessageParts {
             exchange: publish.exchange.as_bytes(),
@@ -167,11 +190,10 @@ impl Sink for Stage {
             priority: publish.priority,
         });
         if route.is_empty() {
-            self.returns.push((publish.channel, message));
-        } else {
-            self.enqueue(&route, &message, confirm);
+            return Ok(Routed::Returned(message));
         }
-        Ok(())
+        self.enqueue(&route, &message, confirm);
+        Ok(Routed::Taken)
     }
 
     fn check_exchange(
@@ -184,8 +206,14 @@ impl Sink for Stage {
 
     fn settle(&mut self, settle: Settle) {
         // A queue that is gone needs no settling.
-        if let Some(commands) = self.batches.of(settle.queue, || self.broker.queue(settle.queue)) {
-            commands.push(Command::Settle { seq: settle.seq, outcome: settle.outcome });
+        if let Some(commands) = self
+            .batches
+            .of(settle.queue, || self.broker.queue(settle.queue))
+        {
+            commands.push(Command::Settle {
+                seq: settle.seq,
+                outcome: settle.outcome,
+            });
         }
     }
 

@@ -5,6 +5,7 @@
 //! * every delivery that was learned of and not settled is in the ledger, and nothing else is.
 
 mod consumers;
+mod consuming;
 mod content;
 mod ledger;
 mod publish;
@@ -12,7 +13,7 @@ mod topology;
 
 use bytes::{Bytes, BytesMut};
 use leveret_core::{
-    ids::{ChannelKey, ConsumerId, QueueId},
+    ids::{ChannelKey, QueueId},
     queue::Outcome,
     refusal::Refusal,
 };
@@ -24,22 +25,30 @@ use leveret_wire::{
     value::ShortString,
 };
 
+use self::{consumers::Consumers, ledger::Ledger};
 pub(crate) use self::{
-    content::{Content, Finished},
+    content::{Content, Finished, Head},
     ledger::Unacked,
     publish::Publisher,
 };
-use self::{consumers::Consumers, ledger::Ledger};
 use crate::{
-    call::{Call, Cancel, ChannelEnd, Consume, Get},
+    call::{Call, ChannelEnd},
     error::{ChannelError, ConnectionError, Fault, MethodIds},
     outgoing::Delivered,
-    sink::{Settle, Sink},
+    sink::{Routed, Settle, Sink},
 };
 
 /// Class and method of `basic.publish`, which faults of its content blame.
-pub(crate) const PUBLISH: MethodIds =
-    (ClassId::new(basic::Basic::CLASS_ID), MethodId::new(basic::Publish::METHOD_ID));
+pub(crate) const PUBLISH: MethodIds = (
+    ClassId::new(basic::Basic::CLASS_ID),
+    MethodId::new(basic::Publish::METHOD_ID),
+);
+
+/// Class and method of `basic.ack`.
+pub(crate) const ACK: MethodIds = (
+    ClassId::new(basic::Basic::CLASS_ID),
+    MethodId::new(basic::Ack::METHOD_ID),
+);
 
 /// How publishes of a channel are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,16 +93,21 @@ pub(crate) struct Channel {
 
 /// What a method leads to, beside replies and staged work.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "lives no longer than a return")]
 pub(crate) enum Next {
     /// The next frame.
     Go,
-    /// Somebody has to answer first.
-    Call(Call, Then),
+    /// Somebody has to answer first. Boxed, so that the common cases stay small.
+    Call(Box<(Call, Then)>),
     /// The client's `channel.close`.
     Close,
     /// The client's `channel.close-ok`; the number is free.
     Free,
+}
+
+impl Next {
+    fn call(call: Call, then: Then) -> Self {
+        Self::Call(Box::new((call, then)))
+    }
 }
 
 /// What follows the answer to a channel's call.
@@ -108,9 +122,18 @@ pub(crate) enum Then {
     /// `queue.delete-ok`.
     QueueDeleted { nowait: bool },
     /// `basic.consume-ok`.
-    Consuming { number: u32, tag: ShortString, no_ack: bool, nowait: bool },
+    Consuming {
+        number: u32,
+        tag: ShortString,
+        no_ack: bool,
+        nowait: bool,
+    },
     /// `basic.cancel-ok`.
-    Cancelled { number: u32, tag: ShortString, nowait: bool },
+    Cancelled {
+        number: u32,
+        tag: ShortString,
+        nowait: bool,
+    },
     /// `basic.get-ok` or `get-empty`.
     Got { no_ack: bool },
     /// `basic.recover-ok`, then the ledger goes back.
@@ -153,7 +176,10 @@ impl Channel {
                 queues.insert(at, queue);
             }
         }
-        ChannelEnd { channel: self.key, queues }
+        ChannelEnd {
+            channel: self.key,
+            queues,
+        }
     }
 
     /// Whether the server has not closed it.
@@ -175,7 +201,8 @@ impl Channel {
 
     /// A delivery was made to this channel.
     pub(crate) fn delivered(&mut self, delivered: &Delivered) {
-        self.ledger.push(delivered.tag, delivered.queue, delivered.seq);
+        self.ledger
+            .push(delivered.tag, delivered.queue, delivered.seq);
     }
 
     /// Takes everything unacked, in the order of the tags.
@@ -252,9 +279,9 @@ impl Channel {
         content: Finished,
         publisher: Publisher<'_>,
         sink: &mut S,
-    ) -> Result<(), Fault> {
+    ) -> Result<Routed, Fault> {
         let confirm = match &mut self.mode {
-            _ if self.state == State::AwaitCloseOk => return Ok(()),
+            _ if self.state == State::AwaitCloseOk => return Ok(Routed::Taken),
             Mode::Normal | Mode::Tx => None,
             Mode::Confirm { next } => {
                 let number = *next;
@@ -326,11 +353,7 @@ impl Channel {
         }
     }
 
-    fn channel(
-        &mut self,
-        method: channel::Channel,
-        replies: &mut BytesMut,
-    ) -> Result<Next, Fault> {
+    fn channel(&mut self, method: channel::Channel, replies: &mut BytesMut) -> Result<Next, Fault> {
         match method {
             channel::Channel::Close(_) => Ok(Next::Close),
             channel::Channel::Flow(channel::Flow { active: true }) => {
@@ -347,11 +370,7 @@ impl Channel {
         }
     }
 
-    fn confirm(
-        &mut self,
-        method: confirm::Confirm,
-        replies: &mut BytesMut,
-    ) -> Result<Next, Fault> {
+    fn confirm(&mut self, method: confirm::Confirm, replies: &mut BytesMut) -> Result<Next, Fault> {
         match method {
             confirm::Confirm::Select(confirm::Select { nowait }) => {
                 match self.mode {
@@ -391,22 +410,34 @@ impl Channel {
     ) -> Result<Next, Fault> {
         match method {
             basic::Basic::Publish(publish) => self.content.begin(publish),
-            basic::Basic::Ack(basic::Ack { delivery_tag, multiple }) => {
+            basic::Basic::Ack(basic::Ack {
+                delivery_tag,
+                multiple,
+            }) => {
                 self.settle(delivery_tag, multiple, Outcome::Acked, sink)?;
             }
-            basic::Basic::Nack(basic::Nack { delivery_tag, multiple, requeue }) => {
+            basic::Basic::Nack(basic::Nack {
+                delivery_tag,
+                multiple,
+                requeue,
+            }) => {
                 self.settle(delivery_tag, multiple, negative(requeue), sink)?;
             }
-            basic::Basic::Reject(basic::Reject { delivery_tag, requeue }) => {
+            basic::Basic::Reject(basic::Reject {
+                delivery_tag,
+                requeue,
+            }) => {
                 self.settle(delivery_tag, false, negative(requeue), sink)?;
             }
             basic::Basic::Qos(qos) => self.qos(&qos, replies)?,
             basic::Basic::Consume(consume) => return self.consume(consume, sink),
             basic::Basic::Cancel(cancel) => return Ok(self.cancel(cancel, replies)),
             basic::Basic::Get(get) => return self.get(get),
-            basic::Basic::Recover(basic::Recover { requeue }) => return recover(requeue, true),
+            basic::Basic::Recover(basic::Recover { requeue }) => {
+                return consuming::recover(requeue, true);
+            }
             basic::Basic::RecoverAsync(basic::RecoverAsync { requeue }) => {
-                return recover(requeue, false);
+                return consuming::recover(requeue, false);
             }
             // Answers a cancel of ours, which expects no answer.
             basic::Basic::CancelOk(_) => {}
@@ -424,7 +455,8 @@ impl Channel {
         Ok(Next::Go)
     }
 
-    fn settle<S: Sink>(
+    /// A delivery is done with, or all up to it.
+    pub(crate) fn settle<S: Sink>(
         &mut self,
         tag: DeliveryTag,
         multiple: bool,
@@ -433,7 +465,12 @@ impl Channel {
     ) -> Result<(), ChannelError> {
         let channel = self.key;
         let mut settle = |Unacked { queue, seq }: Unacked| {
-            sink.settle(Settle { channel, queue, seq, outcome });
+            sink.settle(Settle {
+                channel,
+                queue,
+                seq,
+                outcome,
+            });
         };
         if multiple && tag.get() == 0 {
             // Everything, and it is no error when there is nothing.
@@ -445,70 +482,19 @@ impl Channel {
         } else {
             self.ledger.take(tag).map(&mut settle).is_some()
         };
-        if is_known { Ok(()) } else { Err(ChannelError::UnknownDeliveryTag { tag }) }
-    }
-
-    fn qos(&mut self, qos: &basic::Qos, replies: &mut BytesMut) -> Result<(), ConnectionError> {
-        let basic::Qos { prefetch_size: size, prefetch_count, global: _ } = *qos;
-        if size != 0 {
-            return Err(ConnectionError::PrefetchSize { size });
-        }
-        // `global` is taken for a bound per consumer, as RabbitMQ 4.3 does by default.
-        self.prefetch = prefetch_count;
-        self.reply(replies, basic::QosOk {});
-        Ok(())
-    }
-
-    fn consume<S: Sink>(&mut self, consume: basic::Consume, sink: &mut S) -> Result<Next, Fault> {
-        let basic::Consume { queue, consumer_tag, no_ack, exclusive, nowait, arguments, .. } =
-            consume;
-        if self.consumers.has_tag(&consumer_tag) {
-            return Err(ConnectionError::ConsumerTagInUse { tag: consumer_tag }.into());
-        }
-        let queue = self.named_queue(&queue)?;
-        let tag = if consumer_tag.is_empty() {
-            sink.generate_name("amq.ctag-")
+        if is_known {
+            Ok(())
         } else {
-            consumer_tag.detach()
-        };
-        let number = self.next_consumer;
-        self.next_consumer += 1;
-        let call = Call::Consume(Consume {
-            consumer: ConsumerId { channel: self.key, number },
-            queue,
-            tag: tag.clone(),
-            no_ack,
-            exclusive,
-            prefetch: if no_ack { 0 } else { self.prefetch },
-            arguments: arguments.detach(),
-        });
-        Ok(Next::Call(call, Then::Consuming { number, tag, no_ack, nowait }))
-    }
-
-    fn cancel(&self, cancel: basic::Cancel, replies: &mut BytesMut) -> Next {
-        let basic::Cancel { consumer_tag: tag, nowait } = cancel;
-        let Some((number, queue)) = self.consumers.find(&tag) else {
-            if !nowait {
-                self.reply(replies, basic::CancelOk { consumer_tag: tag });
-            }
-            return Next::Go;
-        };
-        let consumer = ConsumerId { channel: self.key, number };
-        let then = Then::Cancelled { number, tag: tag.detach(), nowait };
-        Next::Call(Call::Cancel(Cancel { consumer, queue }), then)
-    }
-
-    fn get(&self, get: basic::Get) -> Result<Next, Fault> {
-        let basic::Get { queue, no_ack, .. } = get;
-        let queue = self.named_queue(&queue)?;
-        let call = Call::Get(Get { channel: self.key, queue, no_ack });
-        Ok(Next::Call(call, Then::Got { no_ack }))
+            Err(ChannelError::UnknownDeliveryTag { tag })
+        }
     }
 
     /// The name as given, or the queue that an empty one stands for.
     fn named_queue(&self, name: &ShortString) -> Result<ShortString, Fault> {
         if name.is_empty() {
-            self.last_queue.clone().ok_or_else(|| Refusal::NoPreviouslyDeclaredQueue.into())
+            self.last_queue
+                .clone()
+                .ok_or_else(|| Refusal::NoPreviouslyDeclaredQueue.into())
         } else {
             Ok(name.detach())
         }
@@ -520,14 +506,10 @@ impl Channel {
 }
 
 const fn negative(requeue: bool) -> Outcome {
-    if requeue { Outcome::Returned } else { Outcome::Rejected }
-}
-
-fn recover(requeue: bool, has_reply: bool) -> Result<Next, Fault> {
     if requeue {
-        Ok(Next::Call(Call::CatchUp, Then::Recovered { has_reply }))
+        Outcome::Returned
     } else {
-        Err(ConnectionError::RecoverWithoutRequeue.into())
+        Outcome::Rejected
     }
 }
 

@@ -152,9 +152,7 @@ pub enum ConnectionError {
     #[error("second 'channel.open' seen")]
     SecondChannelOpen,
     /// More channels than agreed.
-    #[error(
-        "number of channels opened ({max}) has reached the negotiated channel_max ({max})"
-    )]
+    #[error("number of channels opened ({max}) has reached the negotiated channel_max ({max})")]
     TooManyChannels {
         /// The agreed number.
         max: u16,
@@ -247,9 +245,9 @@ impl ConnectionError {
             | Self::ExpectedHeader
             | Self::HeaderOfAnotherClass { .. }
             | Self::ExpectedBody => ReplyCode::UnexpectedFrame,
-            Self::UnexpectedMethod { .. }
-            | Self::ExpectedChannelOpen
-            | Self::SecondChannelOpen => ReplyCode::ChannelError,
+            Self::UnexpectedMethod { .. } | Self::ExpectedChannelOpen | Self::SecondChannelOpen => {
+                ReplyCode::ChannelError
+            }
             Self::TooManyChannels { .. } | Self::Tuning { .. } | Self::ConsumerTagInUse { .. } => {
                 ReplyCode::NotAllowed
             }
@@ -321,7 +319,9 @@ pub enum OpenRefusal {
         user: ShortString,
     },
     /// The vhost has as many connections as it may.
-    #[error("access to vhost '{vhost}' refused for user '{user}': connection limit ({max}) is reached")]
+    #[error(
+        "access to vhost '{vhost}' refused for user '{user}': connection limit ({max}) is reached"
+    )]
     VhostConnections {
         /// The vhost.
         vhost: ShortString,
@@ -364,7 +364,9 @@ pub enum OpenRefusal {
         max: u64,
     },
     /// The node has as many channels as it may.
-    #[error("number of channels opened on node '{node}' has reached the maximum allowed limit of {max}")]
+    #[error(
+        "number of channels opened on node '{node}' has reached the maximum allowed limit of {max}"
+    )]
     NodeChannels {
         /// The node's name.
         node: String,
@@ -394,31 +396,31 @@ impl OpenRefusal {
     }
 }
 
-/// A failure of either reach.
+/// A failure of either reach. Boxed, since every frame returns a result and hardly one of them this.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    Channel(ChannelError),
-    Connection(ConnectionError),
+    Channel(Box<ChannelError>),
+    Connection(Box<ConnectionError>),
 }
 
 impl From<ChannelError> for Fault {
     fn from(error: ChannelError) -> Self {
-        Self::Channel(error)
+        Self::Channel(Box::new(error))
     }
 }
 
 impl From<ConnectionError> for Fault {
     fn from(error: ConnectionError) -> Self {
-        Self::Connection(error)
+        Self::Connection(Box::new(error))
     }
 }
 
 impl From<Refusal> for Fault {
     fn from(refusal: Refusal) -> Self {
         if refusal.reply_code().is_hard() {
-            Self::Connection(ConnectionError::Refused(Box::new(refusal)))
+            ConnectionError::Refused(Box::new(refusal)).into()
         } else {
-            Self::Channel(ChannelError::Refused(Box::new(refusal)))
+            ChannelError::Refused(Box::new(refusal)).into()
         }
     }
 }
@@ -440,15 +442,31 @@ fn reply_text(code: ReplyCode, detail: &dyn std::fmt::Display) -> ShortString {
 pub(crate) fn channel_close(error: &ChannelError, (class_id, method_id): MethodIds) -> Method {
     let code = error.reply_code();
     let reply_text = reply_text(code, error);
-    channel::Close { reply_code: code.code(), reply_text, class_id, method_id }.into()
+    channel::Close {
+        reply_code: code.code(),
+        reply_text,
+        class_id,
+        method_id,
+    }
+    .into()
 }
 
 /// The `connection.close` that tells the peer.
 pub(crate) fn connection_close(error: &ConnectionError, blamed: MethodIds) -> Method {
     let code = error.reply_code();
     let reply_text = reply_text(code, error);
-    let (class_id, method_id) = if error.blames_method() { blamed } else { NO_METHOD };
-    connection::Close { reply_code: code.code(), reply_text, class_id, method_id }.into()
+    let (class_id, method_id) = if error.blames_method() {
+        blamed
+    } else {
+        NO_METHOD
+    };
+    connection::Close {
+        reply_code: code.code(),
+        reply_text,
+        class_id,
+        method_id,
+    }
+    .into()
 }
 
 #[cfg(test)]
@@ -474,7 +492,11 @@ mod tests {
             let text = format!("{}{}", "x".repeat(lead), "\u{20ac}".repeat(200));
             let cut: ShortString = reply_text(ReplyCode::NotFound, &text);
             assert!(cut.len() <= 255 && cut.len() > 250);
-            assert!(cut.to_str().expect("whole characters").ends_with("\u{20ac}..."));
+            assert!(
+                cut.to_str()
+                    .expect("whole characters")
+                    .ends_with("\u{20ac}...")
+            );
         }
     }
 }

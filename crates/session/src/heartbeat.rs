@@ -76,7 +76,8 @@ impl Heartbeat {
 
     /// The next moment at which something may be due.
     pub(crate) fn next_check(&self) -> Option<Millis> {
-        self.0.map(|running| running.send_check.min(running.receive_check))
+        self.0
+            .map(|running| running.send_check.min(running.receive_check))
     }
 
     /// Carries out the checks whose time has come. A check that comes late counts once.
@@ -87,7 +88,11 @@ impl Heartbeat {
         if running.receive_check <= now {
             running.receive_check = now.plus(running.interval_millis);
             let is_alive = std::mem::take(&mut running.has_received) || running.is_paused;
-            running.silent_checks = if is_alive { 0 } else { running.silent_checks + 1 };
+            running.silent_checks = if is_alive {
+                0
+            } else {
+                running.silent_checks + 1
+            };
             if running.silent_checks >= SILENT_CHECKS_MAX {
                 return Due::PeerGone;
             }

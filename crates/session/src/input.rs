@@ -1,17 +1,30 @@
 //! What was read from the socket and is not worked through yet.
 
+use std::fmt;
+
 use bytes::{Bytes, BytesMut};
 use leveret_wire::frame::{self, Frame, FrameError};
 
 /// The read side's buffer: bytes as they came, and the chunk of whole frames at their front that is
 /// being worked through.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Input {
     buf: BytesMut,
     chunk: Bytes,
     at: usize,
     /// Length of `buf` when it was last looked at; more means that bytes came.
     seen: usize,
+}
+
+impl fmt::Debug for Input {
+    // No bytes: there are passwords among them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Input")
+            .field("buffered", &self.buf.len())
+            .field("chunk", &self.chunk.len())
+            .field("at", &self.at)
+            .finish()
+    }
 }
 
 impl Input {
@@ -54,7 +67,8 @@ impl Input {
         Some(header)
     }
 
-    /// The next whole frame, with the chunk it is a part of; `None` until more was read.
+    /// The next whole frame, with the chunk it is a part of and the place behind it; `None` until more
+    /// was read.
     ///
     /// Frames are split off the buffer up to `take_max` octets of payload, and read up to `payload_max`:
     /// during the handshake a chunk may hold frames that are allowed only behind it.
@@ -62,7 +76,7 @@ impl Input {
         &mut self,
         payload_max: usize,
         take_max: usize,
-    ) -> Result<Option<(&Bytes, Frame<'_>)>, FrameError> {
+    ) -> Result<Option<(&Bytes, Frame<'_>, &mut usize)>, FrameError> {
         if self.at >= self.chunk.len() {
             // The old chunk goes first, so that its memory can serve again.
             self.chunk = Bytes::new();
@@ -71,11 +85,15 @@ impl Input {
             self.seen = self.buf.len();
             if self.chunk.is_empty() {
                 let is_early = payload_max < take_max;
-                return if is_early { self.refuse_early(payload_max) } else { Ok(None) };
+                return if is_early {
+                    self.refuse_early(payload_max)
+                } else {
+                    Ok(None)
+                };
             }
         }
         let frame = frame::next_frame(&self.chunk, &mut self.at, payload_max)?;
-        Ok(frame.map(|frame| (&self.chunk, frame)))
+        Ok(frame.map(|frame| (&self.chunk, frame, &mut self.at)))
     }
 
     /// A frame that is too large at this moment is refused before its payload has come.

@@ -124,7 +124,9 @@ impl Channel {
     }
 
     fn consumer_position(&self, number: u32) -> Option<usize> {
-        self.consumers.binary_search_by_key(&number, |known| known.number).ok()
+        self.consumers
+            .binary_search_by_key(&number, |known| known.number)
+            .ok()
     }
 }
 
@@ -170,7 +172,10 @@ impl Outgoing {
             confirms: Confirms::new(),
             is_decided: false,
         };
-        match self.channels.binary_search_by_key(&key.channel, |known| known.key.channel) {
+        match self
+            .channels
+            .binary_search_by_key(&key.channel, |known| known.key.channel)
+        {
             Ok(at) => {
                 if let Some(known) = self.channels.get_mut(at) {
                     *known = channel;
@@ -201,9 +206,16 @@ impl Outgoing {
             return;
         };
         let number = consumer.number;
-        debug_assert!(channel.last_number < number, "consumers are numbered in rising order");
+        debug_assert!(
+            channel.last_number < number,
+            "consumers are numbered in rising order"
+        );
         channel.last_number = number;
-        channel.consumers.push(Consumer { number, tag, no_ack });
+        channel.consumers.push(Consumer {
+            number,
+            tag,
+            no_ack,
+        });
         let is_cancelled = channel.cancelled_early.contains(&number);
         channel.cancelled_early.retain(|early| *early > number);
         if is_cancelled {
@@ -225,7 +237,10 @@ impl Outgoing {
         };
         self.news.cancelled.push(consumer);
         if self.capabilities.consumer_cancel_notify {
-            let cancel = basic::Cancel { consumer_tag: tag, nowait: true };
+            let cancel = basic::Cancel {
+                consumer_tag: tag,
+                nowait: true,
+            };
             self.put_method(ChannelId::new(consumer.channel.channel), &cancel.into());
         }
     }
@@ -262,7 +277,12 @@ impl Outgoing {
             message.routing_key(),
         );
         if !known.no_ack {
-            self.news.delivered.push(Delivered { channel: consumer.channel, tag, queue, seq });
+            self.news.delivered.push(Delivered {
+                channel: consumer.channel,
+                tag,
+                queue,
+                seq,
+            });
         }
         self.segments.put_content(id, message, self.frame_max);
         true
@@ -285,7 +305,12 @@ impl Outgoing {
         };
         let (tag, id) = (known.take_tag(), known.id());
         if !no_ack {
-            self.news.delivered.push(Delivered { channel, tag, queue, seq });
+            self.news.delivered.push(Delivered {
+                channel,
+                tag,
+                queue,
+                seq,
+            });
         }
         let get_ok = basic::GetOk {
             delivery_tag: tag,
@@ -297,21 +322,6 @@ impl Outgoing {
         self.put_method(id, &get_ok.into());
         self.segments.put_content(id, message, self.frame_max);
         true
-    }
-
-    /// Hands a mandatory message back that no queue took. To be called before its confirm.
-    pub fn return_message(&mut self, channel: ChannelKey, code: ReplyCode, message: &Message) {
-        let Some(id) = self.channel(channel).map(|known| known.id()) else {
-            return;
-        };
-        let method = basic::Return {
-            reply_code: code.code(),
-            reply_text: ShortString::from_static(code.name()),
-            exchange: name(message.exchange()),
-            routing_key: name(message.routing_key()),
-        };
-        self.put_method(id, &method.into());
-        self.segments.put_content(id, message, self.frame_max);
     }
 
     /// A publish will be confirmed once `targets` queues have answered; without targets it is
@@ -360,7 +370,9 @@ impl Outgoing {
     /// The server does not read any more, for the reason given. Only clients that can take it are told.
     pub fn tell_blocked(&mut self, reason: &str) {
         if self.capabilities.connection_blocked {
-            let blocked = connection::Blocked { reason: ShortString::cut(reason) };
+            let blocked = connection::Blocked {
+                reason: ShortString::cut(reason),
+            };
             self.put_method(ChannelId::CONNECTION, &blocked.into());
         }
     }
@@ -437,12 +449,22 @@ impl Outgoing {
 
     /// Where this opening of the channel is; batches mostly ask for the same one again.
     fn position(&mut self, key: ChannelKey) -> Option<usize> {
-        if self.channels.get(self.last).is_some_and(|known| known.key == key) {
+        if self
+            .channels
+            .get(self.last)
+            .is_some_and(|known| known.key == key)
+        {
             return Some(self.last);
         }
-        let at = self.channels.binary_search_by_key(&key.channel, |known| known.key.channel).ok()?;
+        let at = self
+            .channels
+            .binary_search_by_key(&key.channel, |known| known.key.channel)
+            .ok()?;
         self.last = at;
-        self.channels.get(at).is_some_and(|known| known.key == key).then_some(at)
+        self.channels
+            .get(at)
+            .is_some_and(|known| known.key == key)
+            .then_some(at)
     }
 }
 
@@ -457,10 +479,38 @@ fn confirm_method(run: Run) -> Method {
     let delivery_tag = DeliveryTag::new(run.last);
     let multiple = run.count > 1;
     if run.accepted {
-        basic::Ack { delivery_tag, multiple }.into()
+        basic::Ack {
+            delivery_tag,
+            multiple,
+        }
+        .into()
     } else {
-        basic::Nack { delivery_tag, multiple, requeue: true }.into()
+        basic::Nack {
+            delivery_tag,
+            multiple,
+            requeue: true,
+        }
+        .into()
     }
+}
+
+/// Hands a mandatory message back that no queue took, behind what `out` holds.
+pub(crate) fn put_return(
+    out: &mut BytesMut,
+    channel: ChannelId,
+    message: &Message,
+    frame_max: usize,
+) {
+    let method = basic::Return {
+        reply_code: ReplyCode::NoRoute.code(),
+        reply_text: ShortString::from_static(ReplyCode::NoRoute.name()),
+        exchange: name(message.exchange()),
+        routing_key: name(message.routing_key()),
+    };
+    frame::put_method(out, channel, &method.into());
+    let body = message.body();
+    frame::put_content_header(out, channel, body.len() as u64, message.properties());
+    frame::put_body_frames(out, channel, body, frame_max);
 }
 
 fn name(bytes: &[u8]) -> ShortString {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use leveret_core::{
     ids::{ChannelKey, QueueId, Seq},
+    message::Message,
     queue::Outcome,
     refusal::Refusal,
 };
@@ -20,7 +21,7 @@ pub trait Sink {
     /// # Errors
     ///
     /// The exchange is missing or internal, or the user may not write to it.
-    fn publish(&mut self, publish: Publish) -> Result<(), Refusal>;
+    fn publish(&mut self, publish: Publish) -> Result<Routed, Refusal>;
 
     /// What [`Self::publish`] would say of this exchange. Asked only for a publish that is refused for
     /// another reason, because these refusals come first.
@@ -28,14 +29,27 @@ pub trait Sink {
     /// # Errors
     ///
     /// As for `publish`.
-    fn check_exchange(&mut self, channel: ChannelKey, exchange: &ShortString)
-    -> Result<(), Refusal>;
+    fn check_exchange(
+        &mut self,
+        channel: ChannelKey,
+        exchange: &ShortString,
+    ) -> Result<(), Refusal>;
 
     /// Stages the end of one delivery.
     fn settle(&mut self, settle: Settle);
 
     /// A name nobody else has: `prefix` and 22 random characters of URL-safe base64.
     fn generate_name(&mut self, prefix: &str) -> ShortString;
+}
+
+/// What became of a publish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Routed {
+    /// Staged for its queues; or dropped, when none took it and nobody wants it back.
+    Taken,
+    /// It was mandatory and no queue takes it. It goes back at once, so that the return stands before
+    /// the replies to what came behind the publish.
+    Returned(Message),
 }
 
 /// One published message. Strings, properties and a body of one frame are slices of the read buffer.

@@ -41,7 +41,10 @@ pub(crate) struct Families<'a> {
 
 impl<'a> Families<'a> {
     pub(crate) fn of(db: &'a DB) -> Self {
-        Self { messages: Table::Messages.family(db), small: Table::Meta.family(db) }
+        Self {
+            messages: Table::Messages.family(db),
+            small: Table::Meta.family(db),
+        }
     }
 }
 
@@ -86,18 +89,53 @@ impl Batch {
         }
         for write in writes {
             match write {
-                Write::Put { queue, priority, seq, enqueued_at, message } => {
-                    let place = Place { queue: *queue, priority: *priority, seq: *seq };
+                Write::Put {
+                    queue,
+                    priority,
+                    seq,
+                    enqueued_at,
+                    message,
+                } => {
+                    let place = Place {
+                        queue: *queue,
+                        priority: *priority,
+                        seq: *seq,
+                    };
                     self.put(families, place, *enqueued_at, message)?;
                 }
-                Write::Forget { queue, priority, seq } => {
-                    self.forget(families, Place { queue: *queue, priority: *priority, seq: *seq });
+                Write::Forget {
+                    queue,
+                    priority,
+                    seq,
+                } => {
+                    self.forget(
+                        families,
+                        Place {
+                            queue: *queue,
+                            priority: *priority,
+                            seq: *seq,
+                        },
+                    );
                 }
-                Write::ForgetRange { queue, priority, from, until } => {
-                    let start = Place { queue: *queue, priority: *priority, seq: *from };
-                    let end = Place { queue: *queue, priority: *priority, seq: *until };
+                Write::ForgetRange {
+                    queue,
+                    priority,
+                    from,
+                    until,
+                } => {
+                    let start = Place {
+                        queue: *queue,
+                        priority: *priority,
+                        seq: *from,
+                    };
+                    let end = Place {
+                        queue: *queue,
+                        priority: *priority,
+                        seq: *until,
+                    };
                     if from < until {
-                        self.rows.delete_range_cf(&families.messages, start.key(), end.key());
+                        self.rows
+                            .delete_range_cf(&families.messages, start.key(), end.key());
                         self.row_count += 1;
                     }
                 }
@@ -146,7 +184,8 @@ impl Batch {
         let value = commits::encode(&mut self.row, &key, now_millis());
         self.rows.put_cf(&families.small, key, value);
         if let Some(oldest @ 1..) = number.checked_sub(commits::RING) {
-            self.rows.single_delete_cf(&families.small, commit_key(oldest));
+            self.rows
+                .single_delete_cf(&families.small, commit_key(oldest));
         }
     }
 
@@ -199,8 +238,17 @@ impl Batch {
 
     fn note_forgets(&mut self, writes: &[Write]) {
         for write in writes {
-            if let Write::Forget { queue, priority, seq } = write {
-                let place = Place { queue: *queue, priority: *priority, seq: *seq };
+            if let Write::Forget {
+                queue,
+                priority,
+                seq,
+            } = write
+            {
+                let place = Place {
+                    queue: *queue,
+                    priority: *priority,
+                    seq: *seq,
+                };
                 self.forgotten.insert(place, false);
             }
         }
@@ -245,34 +293,40 @@ impl Batch {
         match change {
             MetaChange::PutVhost(name) => {
                 let key = vhosts::key(name);
-                self.rows.put_cf(small, key, vhosts::encode(&mut self.row, &key, name));
+                self.rows
+                    .put_cf(small, key, vhosts::encode(&mut self.row, &key, name));
             }
             MetaChange::PutExchange(exchange) => {
                 let key = exchanges::key(&exchange.vhost, &exchange.name);
-                self.rows.put_cf(small, key, exchanges::encode(&mut self.row, &key, exchange));
+                self.rows
+                    .put_cf(small, key, exchanges::encode(&mut self.row, &key, exchange));
             }
             MetaChange::DeleteExchange { vhost, name } => {
                 self.rows.delete_cf(small, exchanges::key(vhost, name));
             }
             MetaChange::PutQueue(queue) => {
                 let key = queues::key(queue.id);
-                self.rows.put_cf(small, key, queues::encode(&mut self.row, &key, queue));
+                self.rows
+                    .put_cf(small, key, queues::encode(&mut self.row, &key, queue));
             }
             MetaChange::DeleteQueue(queue) => self.drop_queue(families, *queue),
             MetaChange::PutBinding(binding) => {
                 let key = bindings::key(binding);
-                self.rows.put_cf(small, key, bindings::encode(&mut self.row, &key, binding));
+                self.rows
+                    .put_cf(small, key, bindings::encode(&mut self.row, &key, binding));
             }
             MetaChange::DeleteBinding(binding) => {
                 self.rows.delete_cf(small, bindings::key(binding));
             }
             MetaChange::PutUser(user) => {
                 let key = users::key(&user.name);
-                self.rows.put_cf(small, key, users::encode(&mut self.row, &key, user));
+                self.rows
+                    .put_cf(small, key, users::encode(&mut self.row, &key, user));
             }
             MetaChange::NextQueueId(next) => {
                 let key = marks::key(Mark::NextQueueId);
-                self.rows.put_cf(small, key, marks::encode(&mut self.row, &key, next.get()));
+                self.rows
+                    .put_cf(small, key, marks::encode(&mut self.row, &key, next.get()));
             }
         }
     }
@@ -281,9 +335,14 @@ impl Batch {
     fn drop_queue(&mut self, families: Families<'_>, queue: QueueId) {
         let small = &families.small;
         self.rows.delete_cf(small, queues::key(queue));
-        self.rows.delete_cf(small, queue_key(Table::QueueStates, queue));
+        self.rows
+            .delete_cf(small, queue_key(Table::QueueStates, queue));
         let key = queue_key(Table::Dropped, queue);
-        self.rows.put_cf(small, key, dropped::encode(&mut self.row, &key, now_millis()));
+        self.rows.put_cf(
+            small,
+            key,
+            dropped::encode(&mut self.row, &key, now_millis()),
+        );
         self.states.remove(&queue);
         self.consumed.remove(&queue);
         self.dropped.push(queue);
@@ -295,5 +354,7 @@ pub(crate) fn now_millis() -> u64 {
     // Only for people who look at the ring: a clock before 1970 or far beyond is shown as the edge.
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        .map_or(0, |since| {
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        })
 }

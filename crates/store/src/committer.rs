@@ -60,8 +60,12 @@ const RESUME_TRIES_MAX: u32 = 10;
 /// space may be its last.
 const RESUME_SPARE_BYTES: u64 = 4 << 20;
 
-/// Unflushed writes above this are flushed at a clean stop; below, replaying them takes less than a tenth of a second.
-const FLUSH_AT_STOP_MIN: usize = 16 << 20;
+/// How long nothing must have come before memory is given back: longer than the gaps of any traffic worth the name.
+const REST_AFTER: Duration = Duration::from_secs(1);
+
+/// Unflushed writes above this are flushed at a clean stop and in quiet times. Below, they are no burden: replaying them
+/// takes less than a tenth of a second.
+const FLUSH_MIN: usize = 16 << 20;
 
 /// What the committer did since it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -131,14 +135,20 @@ impl<P: Send + 'static> Committer<P> {
             let shared = Arc::clone(&shared);
             move || run(Writer::new(store, shared, write_side, released), failed)
         })?;
-        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+        Ok(Self {
+            shared,
+            thread: Mutex::new(Some(thread)),
+        })
     }
 
     /// Appends one unit: all of `writes` are committed in one batch, then `promises` are released.
     ///
     /// Takes everything out of both vectors and leaves them their capacity. Never waits and never splits a unit; the order
-    /// of calls is the order of commits. With `sync` the promises need the writes on disk. After the committer failed,
-    /// units are dropped.
+    /// of calls is the order of commits. With `sync` the promises need the writes on disk; in a unit without writes they
+    /// need everything on disk that was sent before. After the committer failed, units are dropped.
+    ///
+    /// Counters alone, without a sync, may be held back until the next batch, 200 ms at most; not when they say for
+    /// the first time that messages of a queue may have been handed out.
     ///
     /// Nothing may be sent for a queue after its `DeleteQueue`.
     pub fn send(&self, writes: &mut Vec<Write>, promises: &mut Vec<P>, sync: bool) {
@@ -154,7 +164,7 @@ impl<P: Send + 'static> Committer<P> {
     /// Calls `call` on the committer thread whenever the pending bytes fall from `mark` or more to less.
     ///
     /// A sender that wants to wait notes that first, then looks at [`Self::pending_bytes`] once more: they may have fallen
-    /// in between.
+    /// in between. `call` must not set another relief.
     pub fn set_relief(&self, mark: usize, call: Box<dyn Fn() + Send>) {
         *self.shared.relief.lock() = Some(Relief { mark, call });
     }
@@ -168,7 +178,13 @@ impl<P: Send + 'static> Committer<P> {
     /// What was done so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let Shared { commits, syncs, rows, cancelled, .. } = &*self.shared;
+        let Shared {
+            commits,
+            syncs,
+            rows,
+            cancelled,
+            ..
+        } = &*self.shared;
         Counters {
             commits: commits.load(Ordering::Relaxed),
             syncs: syncs.load(Ordering::Relaxed),
@@ -185,7 +201,9 @@ impl<P: Send + 'static> Committer<P> {
     pub fn stop(&self) -> Result<(), CommitError> {
         self.shared.inbox.order_stop();
         let thread = self.thread.lock().take();
-        thread.map_or(Ok(()), |thread| thread.join().unwrap_or_else(|panic| Err(panicked(&*panic))))
+        thread.map_or(Ok(()), |thread| {
+            thread.join().unwrap_or_else(|panic| Err(panicked(&*panic)))
+        })
     }
 }
 
@@ -236,22 +254,21 @@ struct Writer<P, R> {
     released: R,
     batch: Batch,
     next_commit: u64,
+    /// The entries of the data directory are on the disk. Before that no file in it is.
+    entries_synced: bool,
     /// The newest commit that is on the disk for sure, and the one the side file tells of.
     synced: u64,
     marked: u64,
     /// Since when something waits for a sync of the log, or counters wait to be written.
     unsettled_since: Option<Instant>,
     mark_due: Option<Instant>,
+    /// When it is quiet, if nothing comes until then.
+    rest_due: Option<Instant>,
     reclaimer: Reclaimer,
 }
 
 impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
-    fn new(
-        store: Arc<Store>,
-        shared: Arc<Shared<P>>,
-        write_side: WriteSide,
-        released: R,
-    ) -> Self {
+    fn new(store: Arc<Store>, shared: Arc<Shared<P>>, write_side: WriteSide, released: R) -> Self {
         let newest = write_side.newest_commit;
         let mut reclaimer = Reclaimer::new(Arc::clone(&store));
         reclaimer.free(&write_side.dropped);
@@ -264,21 +281,21 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
             // What is there at start may still be in the system's memory only; the first sync covers it.
             synced: 0,
             marked: write_side.marked,
+            // A side file proves a sync of ours, and the first one comes after that of the entries.
+            entries_synced: write_side.marked > 0,
             unsettled_since: None,
             mark_due: None,
+            rest_due: None,
             reclaimer,
         }
     }
 
     fn run(&mut self) -> Result<(), CommitError> {
         loop {
-            let deadline = self.deadline();
-            if deadline.is_none() {
-                self.batch.shrink();
-            }
-            match self.shared.inbox.next(deadline) {
+            match self.shared.inbox.next(self.deadline()) {
                 Next::Commit(segment) => {
                     self.commit(segment)?;
+                    self.rest_due = Some(Instant::now() + REST_AFTER);
                     self.tidy()?;
                 }
                 Next::Tidy => self.tidy()?,
@@ -290,7 +307,9 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
 
     fn commit(&mut self, mut segment: Segment<P>) -> Result<(), CommitError> {
         let families = Families::of(self.store.db());
-        self.batch.add(families, &segment.writes, segment.may_cancel()).map_err(write_error)?;
+        self.batch
+            .add(families, &segment.writes, segment.may_cancel())
+            .map_err(write_error)?;
         if self.batch.must_be_written() || (segment.sync_of_states && self.batch.has_states()) {
             self.write(segment.sync && self.store.sync_mode() == SyncMode::Always)?;
         } else {
@@ -298,6 +317,9 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
             self.batch.clear();
             if self.batch.has_states() {
                 self.unsettled_since.get_or_insert_with(Instant::now);
+            }
+            if segment.barrier && self.store.sync_mode() == SyncMode::Always {
+                self.settle()?;
             }
         }
         (self.released)(&mut segment.promises);
@@ -316,6 +338,9 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
         let families = Families::of(self.store.db());
         let number = self.next_commit;
         self.batch.close(families, number);
+        if sync {
+            self.sync_entries()?;
+        }
         let mut options = WriteOptions::default();
         options.set_sync(sync);
         while let Err(error) = self.store.db().write_opt(self.batch.rows(), &options) {
@@ -341,9 +366,25 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
         Ok(())
     }
 
+    /// Before the first sync of a new store. Here and not at its opening, so that a start does not wait for it.
+    fn sync_entries(&mut self) -> Result<(), CommitError> {
+        if !self.entries_synced {
+            let synced = self.store.directory().sync_entries();
+            synced.map_err(|error| CommitError::Write {
+                reason: error.to_string(),
+            })?;
+            self.entries_synced = true;
+        }
+        Ok(())
+    }
+
     fn count_batch(&self) {
-        self.shared.rows.fetch_add(self.batch.row_count(), Ordering::Relaxed);
-        self.shared.cancelled.fetch_add(self.batch.cancelled(), Ordering::Relaxed);
+        self.shared
+            .rows
+            .fetch_add(self.batch.row_count(), Ordering::Relaxed);
+        self.shared
+            .cancelled
+            .fetch_add(self.batch.cancelled(), Ordering::Relaxed);
     }
 
     /// Everything that was written is on the disk now.
@@ -352,14 +393,18 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
         self.synced = self.next_commit - 1;
         self.unsettled_since = None;
         if self.synced > self.marked {
-            self.mark_due.get_or_insert_with(|| Instant::now() + MARK_EVERY);
+            self.mark_due
+                .get_or_insert_with(|| Instant::now() + MARK_EVERY);
         }
     }
 
     /// When [`Self::tidy`] has something to do, if nothing else happens.
     fn deadline(&self) -> Option<Instant> {
         let settle = self.unsettled_since.map(|since| since + self.sync_later());
-        [settle, self.mark_due].into_iter().flatten().min()
+        [settle, self.mark_due, self.rest_due]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn sync_later(&self) -> Duration {
@@ -373,20 +418,55 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
     fn tidy(&mut self) -> Result<(), CommitError> {
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
         if due(self.unsettled_since.map(|since| since + self.sync_later())) {
-            let sync = self.store.sync_mode() != SyncMode::Never;
-            if self.batch.has_states() {
-                self.write(sync)?;
-            } else if sync {
-                self.store.db().flush_wal(true).map_err(write_error)?;
-                self.note_synced();
-            }
-            self.unsettled_since = None;
+            self.settle()?;
         }
         if due(self.mark_due) {
             self.mark_due = None;
             self.write_mark()?;
         }
+        if due(self.rest_due) {
+            self.rest_due = None;
+            self.rest()?;
+        }
         Ok(())
+    }
+
+    /// Writes counters that wait, and syncs what was written without a sync.
+    fn settle(&mut self) -> Result<(), CommitError> {
+        let sync = self.store.sync_mode() != SyncMode::Never;
+        if self.batch.has_states() {
+            self.write(sync)?;
+        } else if sync && self.unsettled_since.is_some() {
+            self.sync_entries()?;
+            self.store.db().flush_wal(true).map_err(write_error)?;
+            self.note_synced();
+        }
+        self.unsettled_since = None;
+        Ok(())
+    }
+
+    /// Gives memory of busier times back. What was consumed meanwhile is flushed to nothing, so this costs little.
+    fn rest(&mut self) -> Result<(), CommitError> {
+        self.batch.shrink();
+        self.shared.inbox.shrink();
+        if self.store.unflushed_bytes() > FLUSH_MIN {
+            let mut options = FlushOptions::default();
+            options.set_wait(false);
+            match self.flush(&options) {
+                // A full disk shows itself at the next write, which can wait for space.
+                Err(error) if is_no_space(&error) => {}
+                result => result.map_err(write_error)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&self, options: &FlushOptions) -> Result<(), rocksdb::Error> {
+        let db = self.store.db();
+        db.flush_cfs_opt(
+            &[&Table::Messages.family(db), &Table::Meta.family(db)],
+            options,
+        )
     }
 
     fn write_mark(&mut self) -> Result<(), CommitError> {
@@ -398,7 +478,10 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
                 tracing::warn!(%error, "no space for the mark of the newest synced commit");
             }
             Err(error) => {
-                return Err(CommitError::Mark { path: mark::path(dir), reason: error.to_string() });
+                return Err(CommitError::Mark {
+                    path: mark::path(dir),
+                    reason: error.to_string(),
+                });
             }
         }
         Ok(())
@@ -416,7 +499,12 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
                 return gave_up(error.to_string());
             }
             let wanted = self.store.unflushed_bytes() as u64 + RESUME_SPARE_BYTES;
-            if self.store.directory().free_bytes().is_ok_and(|free| free < wanted) {
+            if self
+                .store
+                .directory()
+                .free_bytes()
+                .is_ok_and(|free| free < wanted)
+            {
                 continue;
             }
             let Err(refusal) = self.store.db().resume() else {
@@ -443,20 +531,21 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
         if nothing_ever_written {
             return Ok(());
         }
-        self.batch.mark_clean_stop(Families::of(self.store.db()), self.next_commit);
+        self.batch
+            .mark_clean_stop(Families::of(self.store.db()), self.next_commit);
         self.write(true)?;
         self.write_mark()?;
-        if self.store.unflushed_bytes() > FLUSH_AT_STOP_MIN {
-            let db = self.store.db();
-            let families = [&Table::Messages.family(db), &Table::Meta.family(db)];
-            db.flush_cfs_opt(&families, &FlushOptions::default()).map_err(write_error)?;
+        if self.store.unflushed_bytes() > FLUSH_MIN {
+            self.flush(&FlushOptions::default()).map_err(write_error)?;
         }
         Ok(())
     }
 }
 
 fn write_error(error: rocksdb::Error) -> CommitError {
-    CommitError::Write { reason: error.into_string() }
+    CommitError::Write {
+        reason: error.into_string(),
+    }
 }
 
 /// RocksDB passes the kind of an error on as text only.

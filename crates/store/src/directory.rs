@@ -21,6 +21,7 @@ const LOCK: &str = "lock";
 const FORMAT_FILE: &str = "format";
 const FORMAT_TEXT: &str = "leveret data, format ";
 const ROCKSDB: &str = "rocksdb";
+pub(crate) const SIDE_FILE: &str = "synced";
 
 /// Names that say nothing about whose the directory is: what an aborted first start leaves, and what a new file system
 /// brings.
@@ -30,6 +31,8 @@ const HARMLESS: [&str; 4] = [LOCK, FORMAT_FILE, "format.new", "lost+found"];
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
+    /// Directories that got new entries when this one was made.
+    parents: Vec<PathBuf>,
     /// Closing the file lets go of the lock.
     _lock: File,
 }
@@ -39,6 +42,7 @@ impl Directory {
     pub(crate) fn claim(path: &Path) -> Result<Self, OpenError> {
         // RocksDB makes its files readable for all and offers no choice; this is the only other way to tell it.
         rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+        let parents = parents_of_missing(path);
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -47,7 +51,11 @@ impl Directory {
         refuse_foreign(path)?;
         let lock = take_lock(path)?;
         check_format(path)?;
-        let directory = Self { path: path.to_owned(), _lock: lock };
+        let directory = Self {
+            path: path.to_owned(),
+            parents,
+            _lock: lock,
+        };
         directory.make_private()?;
         Ok(directory)
     }
@@ -58,6 +66,17 @@ impl Directory {
 
     pub(crate) fn rocksdb(&self) -> PathBuf {
         self.path.join(ROCKSDB)
+    }
+
+    /// Makes sure that the directory and what is in it are found after a power cut. RocksDB syncs what lies below.
+    pub(crate) fn sync_entries(&self) -> io::Result<()> {
+        for parent in &self.parents {
+            // It may be closed to us for reading, and then there is nothing we could do.
+            if let Ok(parent) = File::open(parent) {
+                parent.sync_all()?;
+            }
+        }
+        File::open(&self.path)?.sync_all()
     }
 
     /// Bytes a process like ours could still write here.
@@ -104,24 +123,53 @@ pub(crate) fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 pub(crate) fn file_error(action: &'static str, path: &Path, source: io::Error) -> OpenError {
-    OpenError::File { action, path: path.to_owned(), source }
+    OpenError::File {
+        action,
+        path: path.to_owned(),
+        source,
+    }
 }
 
 /// A wrong path in the configuration must not make somebody's home directory ours.
 fn refuse_foreign(path: &Path) -> Result<(), OpenError> {
-    // Made together at the first start and never removed.
-    if path.join(LOCK).exists() && path.join(ROCKSDB).exists() {
+    let has = |name: &str| path.join(name).exists();
+    if has(ROCKSDB) && [LOCK, FORMAT_FILE, SIDE_FILE].into_iter().any(has) {
         return Ok(());
     }
     let entries = fs::read_dir(path).map_err(|source| file_error("read", path, source))?;
     for entry in entries {
-        let name = entry.map_err(|source| file_error("read", path, source))?.file_name();
+        let name = entry
+            .map_err(|source| file_error("read", path, source))?
+            .file_name();
         let found = name.to_string_lossy();
         if !HARMLESS.contains(&&*found) {
-            return Err(OpenError::NotOurs { dir: path.to_owned(), found: found.into_owned() });
+            return Err(OpenError::NotOurs {
+                dir: path.to_owned(),
+                found: found.into_owned(),
+            });
         }
     }
     Ok(())
+}
+
+/// Where the entries of directories will be that are made for this path, and of the path itself.
+fn parents_of_missing(path: &Path) -> Vec<PathBuf> {
+    let missing = path
+        .ancestors()
+        .take_while(|dir| !dir.exists())
+        .count()
+        .max(1);
+    let parents = path.ancestors().skip(1).take(missing);
+    parents
+        // A relative path begins in the working directory.
+        .map(|dir| {
+            if dir.as_os_str().is_empty() {
+                PathBuf::from(".")
+            } else {
+                dir.to_owned()
+            }
+        })
+        .collect()
 }
 
 fn take_lock(dir: &Path) -> Result<File, OpenError> {
@@ -138,8 +186,14 @@ fn take_lock(dir: &Path) -> Result<File, OpenError> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut text = String::new();
-            let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-            return Err(OpenError::Locked { dir: dir.to_owned(), pid });
+            let pid = file
+                .read_to_string(&mut text)
+                .ok()
+                .and_then(|_| text.trim().parse().ok());
+            return Err(OpenError::Locked {
+                dir: dir.to_owned(),
+                pid,
+            });
         }
         Err(TryLockError::Error(source)) => return Err(file_error("lock", &path, source)),
     }
@@ -158,8 +212,8 @@ fn check_format(dir: &Path) -> Result<(), OpenError> {
         Err(source) => return Err(file_error("read", &path, source)),
     };
     if text.is_empty() {
-        // Not synced: a power cut may take the file or its content and leave a database of confirmed messages beside it.
-        // That reads as format 1, so a start need not wait for the disk. The step to format 2 must sync it.
+        // Its content is not synced: a power cut may leave an empty file beside a database of confirmed messages. That
+        // reads as format 1, so a start need not wait for the disk. The step to format 2 must sync it.
         return fs::write(&path, format!("{FORMAT_TEXT}{FORMAT}\n"))
             .map_err(|source| file_error("write", &path, source));
     }
@@ -171,7 +225,11 @@ fn check_format(dir: &Path) -> Result<(), OpenError> {
             file_error("read", &path, source)
         })?;
     if found > FORMAT {
-        return Err(OpenError::NewerFormat { dir: dir.to_owned(), found, supported: FORMAT });
+        return Err(OpenError::NewerFormat {
+            dir: dir.to_owned(),
+            found,
+            supported: FORMAT,
+        });
     }
     Ok(())
 }
@@ -181,7 +239,9 @@ fn restrict_files(dir: &Path) -> Result<(), OpenError> {
     for entry in entries {
         let entry = entry.map_err(|source| file_error("read", dir, source))?;
         // Of the entry itself, not of what a link leads to.
-        let meta = entry.metadata().map_err(|source| file_error("read", &entry.path(), source))?;
+        let meta = entry
+            .metadata()
+            .map_err(|source| file_error("read", &entry.path(), source))?;
         if meta.is_file() && meta.permissions().mode() & 0o077 != 0 {
             set_mode(&entry.path(), 0o600)?;
         }

@@ -41,7 +41,9 @@ impl Place {
         let [q7, q6, q5, q4, q3, q2, q1, q0] = self.queue.get().to_be_bytes();
         let [s7, s6, s5, s4, s3, s2, s1, s0] = self.seq.get().to_be_bytes();
         let class = 255 - self.priority;
-        [q7, q6, q5, q4, q3, q2, q1, q0, class, s7, s6, s5, s4, s3, s2, s1, s0, FIRST_REV]
+        [
+            q7, q6, q5, q4, q3, q2, q1, q0, class, s7, s6, s5, s4, s3, s2, s1, s0, FIRST_REV,
+        ]
     }
 
     /// The place a key names; `None` for anything that is not a key of `messages`.
@@ -106,8 +108,14 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 6] =
-        [Self::Mark, Self::Vhost, Self::Exchange, Self::Queue, Self::Binding, Self::User];
+    const ALL: [Self; 6] = [
+        Self::Mark,
+        Self::Vhost,
+        Self::Exchange,
+        Self::Queue,
+        Self::Binding,
+        Self::User,
+    ];
 
     pub(crate) fn of_key(key: &[u8]) -> Option<Self> {
         let second = key.get(1)?;
@@ -118,7 +126,18 @@ impl Kind {
 /// Key of a row of `meta` about something that has a number.
 pub(crate) fn meta_number_key(kind: Kind, number: u64) -> [u8; 10] {
     let [n7, n6, n5, n4, n3, n2, n1, n0] = number.to_be_bytes();
-    [Table::Meta as u8, kind as u8, n7, n6, n5, n4, n3, n2, n1, n0]
+    [
+        Table::Meta as u8,
+        kind as u8,
+        n7,
+        n6,
+        n5,
+        n4,
+        n3,
+        n2,
+        n1,
+        n0,
+    ]
 }
 
 /// The number in such a key.
@@ -156,7 +175,11 @@ mod tests {
     }
 
     fn place(queue: u64, priority: u8, seq: u64) -> Place {
-        Place { queue: QueueId::new(queue), priority, seq: Seq::new(seq) }
+        Place {
+            queue: QueueId::new(queue),
+            priority,
+            seq: Seq::new(seq),
+        }
     }
 
     #[test]
@@ -167,7 +190,11 @@ mod tests {
 
     #[test]
     fn a_message_key_gives_its_place_back() {
-        for place in [place(0, 0, 0), place(u64::MAX, 255, u64::MAX), place(7, 3, 9)] {
+        for place in [
+            place(0, 0, 0),
+            place(u64::MAX, 255, u64::MAX),
+            place(7, 3, 9),
+        ] {
             assert_eq!(Place::of_key(&place.key()), Some(place));
         }
         assert_eq!(Place::of_key(&[0; 17]), None);
@@ -204,7 +231,10 @@ mod tests {
 
     #[test]
     fn a_number_key_of_meta_is_kind_and_number() {
-        assert_eq!(hex(&meta_number_key(Kind::Queue, 0x0102)), "01040000000000000102");
+        assert_eq!(
+            hex(&meta_number_key(Kind::Queue, 0x0102)),
+            "01040000000000000102"
+        );
         assert_eq!(hex(&meta_number_key(Kind::Mark, 1)), "01010000000000000001");
     }
 
@@ -220,7 +250,10 @@ mod tests {
     #[test]
     fn the_other_keys_are_table_and_number() {
         let queue = QueueId::new(0x0a0b);
-        assert_eq!(hex(&queue_key(Table::QueueStates, queue)), "030000000000000a0b");
+        assert_eq!(
+            hex(&queue_key(Table::QueueStates, queue)),
+            "030000000000000a0b"
+        );
         assert_eq!(hex(&commit_key(0x0a0b)), "040000000000000a0b");
         assert_eq!(hex(&queue_key(Table::Dropped, queue)), "050000000000000a0b");
         assert_eq!(number_of_key(&commit_key(77)), Some(77));

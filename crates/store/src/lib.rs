@@ -17,7 +17,11 @@
 //! * a message row is put once and single-deleted at most once; a range delete covers only rows that nobody
 //!   single-deletes later;
 //! * no row is handed out whose checksum over key and value does not match.
-#![warn(missing_docs, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+#![warn(
+    missing_docs,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation
+)]
 
 mod batch;
 mod committer;

@@ -12,19 +12,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::directory::replace_file;
+use crate::directory::{SIDE_FILE, replace_file};
 
 /// Where the side file of a data directory is.
 pub(crate) fn path(dir: &Path) -> PathBuf {
-    dir.join("synced")
+    dir.join(SIDE_FILE)
 }
 
 /// The number in the side file; `None` if there is no file yet.
 pub(crate) fn read(dir: &Path) -> io::Result<Option<u64>> {
     match fs::read_to_string(path(dir)) {
-        Ok(text) => parse(&text).map(Some).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, "the side file is damaged")
-        }),
+        Ok(text) => parse(&text)
+            .map(Some)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the side file is damaged")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
@@ -42,7 +42,12 @@ fn text(synced: u64) -> String {
 }
 
 fn parse(content: &str) -> Option<u64> {
-    let number: u64 = content.strip_prefix("synced ")?.split(' ').next()?.parse().ok()?;
+    let number: u64 = content
+        .strip_prefix("synced ")?
+        .split(' ')
+        .next()?
+        .parse()
+        .ok()?;
     (text(number) == content).then_some(number)
 }
 

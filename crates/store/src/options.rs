@@ -35,8 +35,9 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             sync: SyncMode::Always,
-            // Four write buffers, and as much again for blocks and indexes. Taken only as needed.
-            cache_bytes: 512 << 20,
+            // Three write buffers (one filling, two being flushed), and as much again for blocks and indexes. Taken only as
+            // needed: messages are read past the cache.
+            cache_bytes: 384 << 20,
             write_buffer_bytes: 64 << 20,
             // Four write buffers: below that, the log would force flushes before pairs had time to vanish.
             log_bytes_max: 256 << 20,

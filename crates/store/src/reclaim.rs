@@ -35,7 +35,11 @@ pub(crate) struct Reclaimer {
 
 impl Reclaimer {
     pub(crate) fn new(store: Arc<Store>) -> Self {
-        Self { store, stopping: Arc::new(AtomicBool::new(false)), worker: None }
+        Self {
+            store,
+            stopping: Arc::new(AtomicBool::new(false)),
+            worker: None,
+        }
     }
 
     /// Frees these queues some time.

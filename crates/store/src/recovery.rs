@@ -76,7 +76,11 @@ impl fmt::Display for RecoveryReport {
         if self.is_new {
             return write!(f, "made a new store in {millis} ms");
         }
-        let stopped = if self.clean { "stopped in order" } else { "not stopped in order" };
+        let stopped = if self.clean {
+            "stopped in order"
+        } else {
+            "not stopped in order"
+        };
         write!(
             f,
             "opened the store in {millis} ms: {stopped}, newest commit {}, known as synced {}",
@@ -86,7 +90,11 @@ impl fmt::Display for RecoveryReport {
             write!(f, ", cut {} bytes of unfinished commits", self.torn_bytes)?;
         }
         if self.dropped_queues > 0 {
-            write!(f, ", {} deleted queues still to be freed", self.dropped_queues)?;
+            write!(
+                f,
+                ", {} deleted queues still to be freed",
+                self.dropped_queues
+            )?;
         }
         Ok(())
     }
@@ -99,7 +107,10 @@ pub(crate) fn open(dir: &Path, options: &Options) -> Result<(Store, Recovered), 
     let schema::Opened { db, memory, notes } = schema::open(&directory.rocksdb(), options)
         .map_err(|error| database_error(&directory, error))?;
 
-    let loading = Loading { db: &db, directory: &directory };
+    let loading = Loading {
+        db: &db,
+        directory: &directory,
+    };
     let mut newest = loading.check_commits(synced, options)?;
     let mut recovered = loading.load_meta()?;
     loading.load_states(&mut recovered.queues)?;
@@ -122,17 +133,41 @@ pub(crate) fn open(dir: &Path, options: &Options) -> Result<(Store, Recovered), 
         dropped_queues: dropped.len(),
         took: began.elapsed(),
     };
-    let write_side = WriteSide { newest_commit: newest, marked: synced, dropped };
-    let Meta { vhosts, exchanges, queues, bindings, users, next_queue_id, .. } = recovered;
-    let recovered =
-        Recovered { vhosts, exchanges, queues, bindings, users, next_queue_id, report };
-    Ok((Store::new(db, memory, options.sync, write_side, directory), recovered))
+    let write_side = WriteSide {
+        newest_commit: newest,
+        marked: synced,
+        dropped,
+    };
+    let Meta {
+        vhosts,
+        exchanges,
+        queues,
+        bindings,
+        users,
+        next_queue_id,
+        ..
+    } = recovered;
+    let recovered = Recovered {
+        vhosts,
+        exchanges,
+        queues,
+        bindings,
+        users,
+        next_queue_id,
+        report,
+    };
+    Ok((
+        Store::new(db, memory, options.sync, write_side, directory),
+        recovered,
+    ))
 }
 
 fn read_mark(directory: &Directory, options: &Options) -> Result<u64, OpenError> {
     match mark::read(directory.path()) {
         Ok(synced) => Ok(synced.unwrap_or(0)),
-        Err(error) if error.kind() == io::ErrorKind::InvalidData && options.accept_missing_commits => {
+        Err(error)
+            if error.kind() == io::ErrorKind::InvalidData && options.accept_missing_commits =>
+        {
             tracing::warn!("the side file is damaged; going on without it, as ordered");
             Ok(0)
         }
@@ -143,16 +178,23 @@ fn read_mark(directory: &Directory, options: &Options) -> Result<u64, OpenError>
 /// Texts by which RocksDB says that a part of its log is gone, rather than that a file cannot be used.
 fn tells_of_missing_log(error: &rocksdb::Error) -> bool {
     error.kind() == ErrorKind::Corruption
-        && ["WAL", "beyond the point of corruption"].iter().any(|part| error.as_ref().contains(part))
+        && ["WAL", "beyond the point of corruption"]
+            .iter()
+            .any(|part| error.as_ref().contains(part))
 }
 
 fn database_error(directory: &Directory, error: rocksdb::Error) -> OpenError {
     let dir = directory.path().to_owned();
     if tells_of_missing_log(&error) {
-        let missing = MissingCommits::Log { reason: error.into_string() };
+        let missing = MissingCommits::Log {
+            reason: error.into_string(),
+        };
         return OpenError::MissingCommits { dir, missing };
     }
-    OpenError::Database { dir, reason: error.into_string() }
+    OpenError::Database {
+        dir,
+        reason: error.into_string(),
+    }
 }
 
 /// The rows of `meta`.
@@ -209,7 +251,11 @@ impl Loading<'_> {
         }
         for number in (oldest..=newest).filter(|number| !numbers.contains(number)) {
             let key = commit_key(number);
-            batch.put_cf(&ring, key, commits::encode_filler(&mut row, &key, now_millis()));
+            batch.put_cf(
+                &ring,
+                key,
+                commits::encode_filler(&mut row, &key, now_millis()),
+            );
         }
         self.write_synced(&batch)?;
         Ok(newest)
@@ -240,9 +286,16 @@ impl Loading<'_> {
             next_queue_id: QueueId::new(1),
             clean_stop: 0,
         };
-        self.for_each_row(Table::Meta, |key, value| self.load_row(key, value, &mut meta))?;
+        self.for_each_row(Table::Meta, |key, value| {
+            self.load_row(key, value, &mut meta)
+        })?;
         // The counter is written with the queue; this is for the day it is not.
-        let above = meta.queues.iter().map(|(queue, _)| queue.id.get() + 1).max().unwrap_or(1);
+        let above = meta
+            .queues
+            .iter()
+            .map(|(queue, _)| queue.id.get() + 1)
+            .max()
+            .unwrap_or(1);
         meta.next_queue_id = meta.next_queue_id.max(QueueId::new(above));
         Ok(meta)
     }
@@ -261,7 +314,8 @@ impl Loading<'_> {
                 }
             }
             Some(Kind::Vhost) => {
-                meta.vhosts.push(vhosts::decode(key, value).map_err(|e| named("a vhost", e))?);
+                meta.vhosts
+                    .push(vhosts::decode(key, value).map_err(|e| named("a vhost", e))?);
             }
             Some(Kind::Exchange) => meta
                 .exchanges
@@ -271,10 +325,12 @@ impl Loading<'_> {
                 meta.queues.push((queue, QueueState::default()));
             }
             Some(Kind::Binding) => {
-                meta.bindings.push(bindings::decode(key, value).map_err(|e| named("a binding", e))?);
+                meta.bindings
+                    .push(bindings::decode(key, value).map_err(|e| named("a binding", e))?);
             }
             Some(Kind::User) => {
-                meta.users.push(users::decode(key, value).map_err(|e| named("a user", e))?);
+                meta.users
+                    .push(users::decode(key, value).map_err(|e| named("a user", e))?);
             }
             None => return Err(named("an unknown kind", Damage::Malformed)),
         }
@@ -287,8 +343,9 @@ impl Loading<'_> {
         self.for_each_row(Table::QueueStates, |key, value| {
             let queue = number_of_key(key)
                 .ok_or_else(|| self.damaged("the key of counters", Damage::Malformed))?;
-            let state = queue_states::decode(key, value)
-                .map_err(|damage| self.damaged(&format!("the counters of queue {queue}"), damage))?;
+            let state = queue_states::decode(key, value).map_err(|damage| {
+                self.damaged(&format!("the counters of queue {queue}"), damage)
+            })?;
             states.insert(QueueId::new(queue), state);
             Ok(())
         })?;
@@ -323,11 +380,16 @@ impl Loading<'_> {
             visit(key, value)?;
             rows.next();
         }
-        rows.status().map_err(|error| database_error(self.directory, error))
+        rows.status()
+            .map_err(|error| database_error(self.directory, error))
     }
 
     fn damaged(&self, row: &str, damage: Damage) -> OpenError {
-        OpenError::DamagedRow { dir: self.directory.path().to_owned(), row: row.to_owned(), damage }
+        OpenError::DamagedRow {
+            dir: self.directory.path().to_owned(),
+            row: row.to_owned(),
+            damage,
+        }
     }
 }
 
@@ -342,7 +404,13 @@ fn first_gap(numbers: &[u64], newest: u64) -> Option<u64> {
         return None;
     }
     (oldest_of_ring(newest)..=newest)
-        .zip(numbers.iter().copied().map(Some).chain(std::iter::repeat(None)))
+        .zip(
+            numbers
+                .iter()
+                .copied()
+                .map(Some)
+                .chain(std::iter::repeat(None)),
+        )
         .find(|(expected, found)| Some(*expected) != *found)
         .map(|(expected, _)| expected)
 }

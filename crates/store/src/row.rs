@@ -56,14 +56,16 @@ impl RowBuf {
 
     pub(crate) fn short(&mut self, string: &ShortString) -> &mut Self {
         let bytes = string.as_bytes();
-        self.u8(u8::try_from(bytes.len()).expect("a short string has at most 255 bytes")).raw(bytes)
+        self.u8(u8::try_from(bytes.len()).expect("a short string has at most 255 bytes"))
+            .raw(bytes)
     }
 
     /// # Panics
     ///
     /// From 4 GiB on; whatever is stored came in a frame of less.
     pub(crate) fn long(&mut self, bytes: &[u8]) -> &mut Self {
-        self.u32(u32::try_from(bytes.len()).expect("a field came in a frame")).raw(bytes)
+        self.u32(u32::try_from(bytes.len()).expect("a field came in a frame"))
+            .raw(bytes)
     }
 
     pub(crate) fn table(&mut self, table: &FieldTable) -> &mut Self {
@@ -79,8 +81,10 @@ impl RowBuf {
 
     /// The value up to `tail`, which will follow it in the store and is covered by the checksum too.
     pub(crate) fn seal_before(&mut self, table: Table, key: &[u8], tail: &[u8]) -> &[u8] {
-        let (head, fields) =
-            self.bytes.split_first_chunk_mut::<HEAD_LEN>().expect("start wrote the head");
+        let (head, fields) = self
+            .bytes
+            .split_first_chunk_mut::<HEAD_LEN>()
+            .expect("start wrote the head");
         let [version, checksum @ ..] = head;
         let sum = crc32c::crc32c_append(checksum_of(table, key, *version, fields), tail);
         *checksum = sum.to_be_bytes();
@@ -109,8 +113,9 @@ impl<'a> Fields<'a> {
         value: &'a [u8],
         version: u8,
     ) -> Result<Self, Damage> {
-        let (&[found, ref checksum @ ..], rest) =
-            value.split_first_chunk::<HEAD_LEN>().ok_or(Damage::TooShort)?;
+        let (&[found, ref checksum @ ..], rest) = value
+            .split_first_chunk::<HEAD_LEN>()
+            .ok_or(Damage::TooShort)?;
         if checksum_of(table, key, found, rest) != u32::from_be_bytes(*checksum) {
             return Err(Damage::Checksum);
         }
@@ -169,11 +174,18 @@ impl<'a> Fields<'a> {
 
     /// Says that the row ends here.
     pub(crate) fn end(self) -> Result<(), Damage> {
-        if self.rest.is_empty() { Ok(()) } else { Err(Damage::Malformed) }
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(Damage::Malformed)
+        }
     }
 
     fn chunk<const LEN: usize>(&mut self) -> Result<[u8; LEN], Damage> {
-        let (taken, rest) = self.rest.split_first_chunk::<LEN>().ok_or(Damage::TooShort)?;
+        let (taken, rest) = self
+            .rest
+            .split_first_chunk::<LEN>()
+            .ok_or(Damage::TooShort)?;
         self.rest = rest;
         Ok(*taken)
     }
@@ -187,14 +199,28 @@ mod tests {
 
     fn sealed() -> Vec<u8> {
         let mut row = RowBuf::default();
-        row.start(1).u8(7).u64(9).short(&ShortString::from_static("jobs")).long(b"bytes");
+        row.start(1)
+            .u8(7)
+            .u64(9)
+            .short(&ShortString::from_static("jobs"))
+            .long(b"bytes");
         row.seal(Table::Meta, KEY).to_vec()
     }
 
     #[test]
     fn a_row_is_version_checksum_and_fields() {
         let hex: String = sealed().iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, concat!("01", "524ab614", "07", "0000000000000009", "046a6f6273", "000000056279746573"));
+        assert_eq!(
+            hex,
+            concat!(
+                "01",
+                "524ab614",
+                "07",
+                "0000000000000009",
+                "046a6f6273",
+                "000000056279746573"
+            )
+        );
     }
 
     #[test]
@@ -226,7 +252,10 @@ mod tests {
             Fields::open(Table::Meta, b"kez", &value, 1).map(|_| ()),
             Err(Damage::Checksum)
         );
-        assert_eq!(Fields::open(Table::Commits, KEY, &value, 1).map(|_| ()), Err(Damage::Checksum));
+        assert_eq!(
+            Fields::open(Table::Commits, KEY, &value, 1).map(|_| ()),
+            Err(Damage::Checksum)
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ use rocksdb::{
     BlockBasedOptions, BottommostLevelCompaction, Cache, ColumnFamily, ColumnFamilyDescriptor,
     CompactOptions, DB, DBCompressionType, DBRecoveryMode, DEFAULT_COLUMN_FAMILY_NAME, LogLevel,
     WriteBufferManager,
+    event_listener::{BackgroundErrorStatus, DBBackgroundErrorReason, EventListener},
 };
 
 use crate::options::Options;
@@ -44,7 +45,8 @@ impl Table {
             Self::Messages => MESSAGES,
             Self::Meta | Self::QueueStates | Self::Commits | Self::Dropped => SMALL,
         };
-        db.cf_handle(name).expect("both are opened or made at start")
+        db.cf_handle(name)
+            .expect("both are opened or made at start")
     }
 }
 
@@ -88,6 +90,21 @@ fn dropped_bytes(text: &str) -> Option<u64> {
     let (_, rest) = text.split_once(": dropping ")?;
     let (number, _) = rest.split_once(" bytes")?;
     number.parse().ok()
+}
+
+/// Keeps RocksDB from going on by itself after "no space": it looks every five seconds, and refuses meanwhile what the
+/// committer does as soon as there is space.
+struct RecoverByHand;
+
+impl EventListener for RecoverByHand {
+    fn on_error_recovery_begin(
+        &self,
+        _reason: DBBackgroundErrorReason,
+        _error: &BackgroundErrorStatus,
+        automatic: &mut bool,
+    ) {
+        *automatic = false;
+    }
 }
 
 /// An open database and what its memory is charged to.
@@ -160,6 +177,7 @@ fn database_options(
     db.set_allow_fallocate(false);
     // Table files reach the disk while they are written, not at their end all at once.
     db.set_bytes_per_sync(1 << 20);
+    db.add_event_listener(RecoverByHand);
     let notes = Arc::clone(notes);
     db.set_callback_logger(LogLevel::Warn, move |level, text| notes.hear(level, text));
     db

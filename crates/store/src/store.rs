@@ -79,7 +79,13 @@ impl Store {
         write_side: WriteSide,
         directory: Directory,
     ) -> Self {
-        Self { db, memory, sync_mode, write_side: Mutex::new(Some(write_side)), directory }
+        Self {
+            db,
+            memory,
+            sync_mode,
+            write_side: Mutex::new(Some(write_side)),
+            directory,
+        }
     }
 
     /// Reads rows of one priority of one queue with `from <= seq < until`, in order: at most `rows_max`, and no further
@@ -104,12 +110,24 @@ impl Store {
         if from >= until {
             return Ok(page);
         }
-        let start = Place { queue, priority, seq: from }.key();
-        let end = Place { queue, priority, seq: until }.key();
+        let start = Place {
+            queue,
+            priority,
+            seq: from,
+        }
+        .key();
+        let end = Place {
+            queue,
+            priority,
+            seq: until,
+        }
+        .key();
         let mut options = bounded(&start, &end);
         // A message is read once and then kept by its queue: a block of the cache would be lost on it.
         options.fill_cache(false);
-        let mut rows = self.db.raw_iterator_cf_opt(&Table::Messages.family(&self.db), options);
+        let mut rows = self
+            .db
+            .raw_iterator_cf_opt(&Table::Messages.family(&self.db), options);
         let mut bodies = BytesMut::new();
         let mut bytes = 0;
         let mut position = from;
@@ -125,10 +143,18 @@ impl Store {
             }
             match messages::decode(key, value, &mut bodies) {
                 Ok((enqueued_at, message)) => {
-                    page.rows.push(StoredMessage { seq: position, enqueued_at, message });
+                    page.rows.push(StoredMessage {
+                        seq: position,
+                        enqueued_at,
+                        message,
+                    });
                 }
                 Err(damage) if page.rows.is_empty() => {
-                    return Err(ReadError::Damaged { queue, seq: position, damage });
+                    return Err(ReadError::Damaged {
+                        queue,
+                        seq: position,
+                        damage,
+                    });
                 }
                 Err(_) => {
                     page.next = Some(position);
@@ -140,9 +166,11 @@ impl Store {
         }
         match rows.status() {
             Ok(()) => Ok(page),
-            Err(error) if page.rows.is_empty() => {
-                Err(ReadError::Unreadable { queue, from: position, reason: error.into_string() })
-            }
+            Err(error) if page.rows.is_empty() => Err(ReadError::Unreadable {
+                queue,
+                from: position,
+                reason: error.into_string(),
+            }),
             Err(_) => {
                 page.next = Some(position);
                 Ok(page)
@@ -175,7 +203,9 @@ impl Store {
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("directory", &self.directory.path()).finish_non_exhaustive()
+        f.debug_struct("Store")
+            .field("directory", &self.directory.path())
+            .finish_non_exhaustive()
     }
 }
 

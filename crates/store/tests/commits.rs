@@ -1,4 +1,5 @@
 //! Units, promises and syncs.
+#![allow(clippy::unwrap_used, reason = "a test may unwrap, its helpers too")]
 
 mod common;
 
@@ -94,7 +95,10 @@ fn units_that_wait_together_share_a_batch_and_a_sync() {
     assert_eq!(released.recv().unwrap(), [0]);
     assert_eq!(released.recv().unwrap(), (1..=101).collect::<Vec<_>>());
     let counters = committer.counters();
-    assert_eq!((counters.commits, counters.syncs, counters.cancelled), (2, 2, 1));
+    assert_eq!(
+        (counters.commits, counters.syncs, counters.cancelled),
+        (2, 2, 1)
+    );
     committer.stop().unwrap();
 }
 
@@ -107,7 +111,13 @@ fn a_unit_is_there_as_a_whole_or_not_at_all_after_a_crash() {
         let writes = [
             put(unit, "here"),
             common::put_in(QueueId::new(2), 0, unit, "there"),
-            state_of(QUEUE, QueueState { messages: unit + 1, ..QueueState::default() }),
+            state_of(
+                QUEUE,
+                QueueState {
+                    messages: unit + 1,
+                    ..QueueState::default()
+                },
+            ),
         ];
         broker.send(writes, unit, unit % 10 == 0);
         if unit % 20 == 0 {
@@ -115,7 +125,11 @@ fn a_unit_is_there_as_a_whole_or_not_at_all_after_a_crash() {
             let found = Broker::open(copy.path());
             let here = found.seqs(QUEUE);
             assert_eq!(here, found.seqs(QueueId::new(2)));
-            let counters = found.recovered.queues.iter().find(|(queue, _)| queue.id == QUEUE);
+            let counters = found
+                .recovered
+                .queues
+                .iter()
+                .find(|(queue, _)| queue.id == QUEUE);
             assert_eq!(counters.unwrap().1.messages, here.len() as u64);
         }
     }
@@ -128,7 +142,10 @@ fn a_promise_is_released_after_its_write_and_not_before() {
     for seq in 0..10 {
         broker.commit([put(seq, "body")]);
         let copy = crash_copy(dir.path());
-        assert_eq!(Broker::open(copy.path()).seqs(QUEUE), (0..=seq).collect::<Vec<_>>());
+        assert_eq!(
+            Broker::open(copy.path()).seqs(QUEUE),
+            (0..=seq).collect::<Vec<_>>()
+        );
     }
 }
 
@@ -144,7 +161,24 @@ fn acks_are_synced_later_by_themselves() {
         thread::yield_now();
     }
     let after = broker.committer.counters();
-    assert_eq!((after.commits, after.syncs), (before.commits + 1, before.syncs + 1));
+    assert_eq!(
+        (after.commits, after.syncs),
+        (before.commits + 1, before.syncs + 1)
+    );
+}
+
+#[test]
+fn the_side_file_follows_the_syncs_by_itself() {
+    let dir = data_dir();
+    let mut broker = Broker::open(dir.path());
+    broker.commit([put(1, "one")]);
+    broker.commit([put(2, "two")]);
+    let side_file = dir.path().join("synced");
+    while !std::fs::read_to_string(&side_file).is_ok_and(|text| text.starts_with("synced 2 ")) {
+        thread::yield_now();
+    }
+    drop(broker);
+    assert_eq!(Broker::open(dir.path()).recovered.report.synced_commit, 2);
 }
 
 #[test]
@@ -152,11 +186,41 @@ fn counters_that_tell_of_a_first_delivery_do_not_wait() {
     let dir = data_dir();
     let mut broker = Broker::open(dir.path());
     broker.commit([put_queue(QUEUE), put(1, "one")]);
-    let consumed = QueueState { consumed: true, next: Seq::new(2), ..QueueState::default() };
+    let consumed = QueueState {
+        consumed: true,
+        next: Seq::new(2),
+        ..QueueState::default()
+    };
     broker.send([state_of(QUEUE, consumed)], 1, false);
     broker.wait_for(1);
     let copy = crash_copy(dir.path());
     assert!(Broker::open(copy.path()).recovered.queues[0].1.consumed);
+}
+
+#[test]
+fn a_unit_without_writes_waits_for_everything_before_it_to_be_on_disk() {
+    let dir = data_dir();
+    let mut broker = Broker::open(dir.path());
+    broker.commit([put_queue(QUEUE), put(1, "one")]);
+    let before = broker.committer.counters();
+    broker.send([forget(1)], 1, false);
+    broker.wait_for(1);
+    broker.commit([]);
+    assert_eq!(broker.committer.counters().syncs, before.syncs + 1);
+
+    // Counters that were held back are written for it.
+    broker.send([state(7, 0)], 2, false);
+    broker.commit([]);
+    let copy = crash_copy(dir.path());
+    assert_eq!(
+        Broker::open(copy.path()).recovered.queues[0].1.next,
+        Seq::new(7)
+    );
+
+    // And when there is nothing before it, it costs nothing.
+    let before = broker.committer.counters();
+    broker.commit([]);
+    assert_eq!(broker.committer.counters(), before);
 }
 
 #[test]
@@ -168,13 +232,19 @@ fn counters_alone_are_synced_when_somebody_waits_for_them() {
     broker.commit([state(7, 0)]);
     assert_eq!(broker.committer.counters().syncs, before.syncs + 1);
     let copy = crash_copy(dir.path());
-    assert_eq!(Broker::open(copy.path()).recovered.queues[0].1.next, Seq::new(7));
+    assert_eq!(
+        Broker::open(copy.path()).recovered.queues[0].1.next,
+        Seq::new(7)
+    );
 }
 
 #[test]
 fn without_sync_nothing_is_synced_but_the_stop() {
     let dir = data_dir();
-    let options = Options { sync: SyncMode::Never, ..Options::default() };
+    let options = Options {
+        sync: SyncMode::Never,
+        ..Options::default()
+    };
     let mut broker = Broker::open_with(dir.path(), &options);
     broker.commit([put(1, "one")]);
     broker.commit([put(2, "two")]);
@@ -188,13 +258,25 @@ fn in_interval_mode_promises_do_not_wait_for_the_sync() {
     let dir = data_dir();
     // Longer than any test: the sync after it never comes.
     let sync = SyncMode::Interval(std::time::Duration::from_secs(3600));
-    let mut broker = Broker::open_with(dir.path(), &Options { sync, ..Options::default() });
+    let mut broker = Broker::open_with(
+        dir.path(),
+        &Options {
+            sync,
+            ..Options::default()
+        },
+    );
     broker.commit([put(1, "one")]);
     assert_eq!(broker.committer.counters().syncs, 0);
     drop(broker);
 
     let sync = SyncMode::Interval(std::time::Duration::from_millis(1));
-    let mut broker = Broker::open_with(dir.path(), &Options { sync, ..Options::default() });
+    let mut broker = Broker::open_with(
+        dir.path(),
+        &Options {
+            sync,
+            ..Options::default()
+        },
+    );
     broker.commit([put(2, "two")]);
     while broker.committer.counters().syncs == 0 {
         thread::yield_now();
@@ -238,7 +320,12 @@ fn a_store_has_one_committer() {
     let dir = data_dir();
     let broker = Broker::open(dir.path());
     let second = Committer::<u64>::start(Arc::clone(&broker.store), |_| {}, |_| {});
-    assert!(second.unwrap_err().to_string().contains("committer already"));
+    assert!(
+        second
+            .unwrap_err()
+            .to_string()
+            .contains("committer already")
+    );
 }
 
 #[test]
@@ -253,7 +340,10 @@ fn a_panic_on_the_thread_is_a_failure_and_releases_nothing_more() {
     )
     .unwrap();
     committer.send(&mut vec![put(1, "one")], &mut vec![1], true);
-    assert_eq!(failed.recv().unwrap().to_string(), "the committer panicked: a bug");
+    assert_eq!(
+        failed.recv().unwrap().to_string(),
+        "the committer panicked: a bug"
+    );
     let (mut writes, mut promises) = (vec![put(2, "two")], vec![2]);
     committer.send(&mut writes, &mut promises, true);
     assert!(writes.is_empty() && promises.is_empty());
@@ -291,7 +381,10 @@ fn many_threads_may_send() {
 #[test]
 fn the_ring_of_commits_goes_round() {
     let dir = data_dir();
-    let options = Options { sync: SyncMode::Never, ..Options::default() };
+    let options = Options {
+        sync: SyncMode::Never,
+        ..Options::default()
+    };
     let mut broker = Broker::open_with(dir.path(), &options);
     for seq in 0..3_000 {
         broker.commit([put(seq, "")]);

@@ -1,4 +1,5 @@
 //! Torn tails are cut, damage is named, missing commits stop the start.
+#![allow(clippy::unwrap_used, reason = "a test may unwrap, its helpers too")]
 
 mod common;
 
@@ -45,11 +46,16 @@ fn flip_value(dir: &Path, table: &str, wanted: impl Fn(&[u8]) -> bool) {
 
 #[track_caller]
 fn refusal(dir: &Path) -> OpenError {
-    Store::open(dir, &Options::default()).map(|_| ()).unwrap_err()
+    Store::open(dir, &Options::default())
+        .map(|_| ())
+        .unwrap_err()
 }
 
 fn accepting() -> Options {
-    Options { accept_missing_commits: true, ..Options::default() }
+    Options {
+        accept_missing_commits: true,
+        ..Options::default()
+    }
 }
 
 fn newest_log(dir: &Path) -> PathBuf {
@@ -57,7 +63,11 @@ fn newest_log(dir: &Path) -> PathBuf {
 }
 
 fn flip_byte(path: &Path, at: u64) {
-    let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, at).unwrap();
     file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
@@ -83,11 +93,18 @@ fn a_log_cut_anywhere_gives_the_units_before_the_cut() {
     // A prime step, so that the cuts fall on every part of a record.
     for cut in (0..whole).step_by(37) {
         let copy = crash_copy(dir.path());
-        let log = OpenOptions::new().write(true).open(newest_log(copy.path())).unwrap();
+        let log = OpenOptions::new()
+            .write(true)
+            .open(newest_log(copy.path()))
+            .unwrap();
         log.set_len(cut).unwrap();
         let broker = Broker::open(copy.path());
         let seqs = broker.seqs(QUEUE);
-        assert_eq!(seqs, (0..seqs.len() as u64).collect::<Vec<_>>(), "cut at {cut}");
+        assert_eq!(
+            seqs,
+            (0..seqs.len() as u64).collect::<Vec<_>>(),
+            "cut at {cut}"
+        );
         if let Some((_, state)) = broker.recovered.queues.first() {
             assert_eq!(state.messages, seqs.len() as u64, "cut at {cut}");
         }
@@ -102,13 +119,21 @@ fn a_torn_tail_is_reported_and_what_follows_it_is_kept() {
     let dir = crashed_store();
     let log = newest_log(dir.path());
     let len = fs::metadata(&log).unwrap().len();
-    OpenOptions::new().write(true).open(&log).unwrap().set_len(len - 5).unwrap();
+    OpenOptions::new()
+        .write(true)
+        .open(&log)
+        .unwrap()
+        .set_len(len - 5)
+        .unwrap();
 
     let mut broker = Broker::open(dir.path());
     let report = broker.recovered.report;
     assert!(!report.clean);
     assert!(report.torn_bytes > 0, "{report}");
-    assert!(report.to_string().contains("bytes of unfinished commits"), "{report}");
+    assert!(
+        report.to_string().contains("bytes of unfinished commits"),
+        "{report}"
+    );
     assert_eq!(broker.seqs(QUEUE), (0..9).collect::<Vec<_>>());
     broker.commit([put(100, "after the cut")]);
     drop(broker);
@@ -142,10 +167,21 @@ fn synced_commits_that_are_gone_stop_the_start() {
     fs::copy(dir.path().join("synced"), early.path().join("synced")).unwrap();
 
     let error = refusal(early.path());
-    let OpenError::MissingCommits { missing, .. } = &error else { panic!("{error}") };
-    assert_eq!(*missing, MissingCommits::Newest { newest: 1, synced: 3 });
+    let OpenError::MissingCommits { missing, .. } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(
+        *missing,
+        MissingCommits::Newest {
+            newest: 1,
+            synced: 3
+        }
+    );
     let text = error.to_string();
-    assert!(text.contains("confirmed are lost") && text.contains("accept_missing_commits"), "{text}");
+    assert!(
+        text.contains("confirmed are lost") && text.contains("accept_missing_commits"),
+        "{text}"
+    );
     assert!(!text.contains('\n'));
     // Refusing changes nothing.
     refusal(early.path());
@@ -164,7 +200,9 @@ fn synced_commits_that_are_gone_stop_the_start() {
 fn a_flipped_bit_in_the_synced_log_stops_the_start() {
     let dir = crashed_store();
     Broker::open(dir.path()).stop();
-    let log = log_files(dir.path()).into_iter().max_by_key(|log| fs::metadata(log).unwrap().len());
+    let log = log_files(dir.path())
+        .into_iter()
+        .max_by_key(|log| fs::metadata(log).unwrap().len());
     let log = log.unwrap();
     flip_byte(&log, fs::metadata(&log).unwrap().len() / 2);
     let error = refusal(dir.path());
@@ -193,8 +231,16 @@ fn a_gap_in_the_ring_stops_the_start() {
         db.delete([4, 0, 0, 0, 0, 0, 0, 0, 4]).unwrap();
     }
     let error = refusal(dir.path());
-    let OpenError::MissingCommits { missing, .. } = &error else { panic!("{error}") };
-    assert_eq!(*missing, MissingCommits::Gap { first: 4, newest: 11 });
+    let OpenError::MissingCommits { missing, .. } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(
+        *missing,
+        MissingCommits::Gap {
+            first: 4,
+            newest: 11
+        }
+    );
     drop(Broker::open_with(dir.path(), &accepting()));
     assert_eq!(Broker::open(dir.path()).recovered.report.newest_commit, 12);
 }
@@ -204,7 +250,10 @@ fn a_damaged_side_file_stops_the_start() {
     let dir = crashed_store();
     fs::write(dir.path().join("synced"), "synced 5 00000000\n").unwrap();
     let error = refusal(dir.path());
-    assert!(error.to_string().contains("side file is damaged"), "{error}");
+    assert!(
+        error.to_string().contains("side file is damaged"),
+        "{error}"
+    );
     Broker::open_with(dir.path(), &accepting()).stop();
     Broker::open(dir.path());
 }
@@ -216,20 +265,40 @@ fn a_damaged_message_is_named_and_not_served_and_the_others_are() {
     broker.commit((1..=4).map(|seq| put(seq, format!("body {seq}"))));
     broker.commit([put_in(OTHER, 0, 3, "of another queue")]);
     drop(broker);
-    flip_value(dir.path(), "messages", |key| key[..8] == 1u64.to_be_bytes() && key[16] == 3);
+    flip_value(dir.path(), "messages", |key| {
+        key[..8] == 1u64.to_be_bytes() && key[16] == 3
+    });
 
     let broker = Broker::open(dir.path());
     let read = |from| {
         let until = Seq::new(100);
-        broker.store.read_messages(QUEUE, 0, Seq::new(from), until, 10, 1 << 20)
+        broker
+            .store
+            .read_messages(QUEUE, 0, Seq::new(from), until, 10, 1 << 20)
     };
     let page = read(0).unwrap();
-    assert_eq!(page.rows.iter().map(|row| row.seq.get()).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(
+        page.rows
+            .iter()
+            .map(|row| row.seq.get())
+            .collect::<Vec<_>>(),
+        [1, 2]
+    );
     assert_eq!(page.next, Some(Seq::new(3)));
     let error = read(3).unwrap_err();
     let seq = Seq::new(3);
-    assert_eq!(error, ReadError::Damaged { queue: QUEUE, seq, damage: Damage::Checksum });
-    assert_eq!(error.to_string(), "message 3 of queue 1 is damaged on disk: its checksum does not match");
+    assert_eq!(
+        error,
+        ReadError::Damaged {
+            queue: QUEUE,
+            seq,
+            damage: Damage::Checksum
+        }
+    );
+    assert_eq!(
+        error.to_string(),
+        "message 3 of queue 1 is damaged on disk: its checksum does not match"
+    );
     assert_eq!(read(4).unwrap().rows.len(), 1);
     assert_eq!(broker.bodies(OTHER), ["of another queue"]);
 }
@@ -239,7 +308,12 @@ fn damaged_metadata_is_named() {
     let dir = crashed_store();
     flip_value(dir.path(), "default", |key| key[..2] == [1, 4]);
     let error = refusal(dir.path());
-    assert!(error.to_string().starts_with("the row of a queue with key 01040000000000000001 in "), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("the row of a queue with key 01040000000000000001 in "),
+        "{error}"
+    );
 }
 
 #[test]
@@ -247,21 +321,29 @@ fn damaged_counters_are_named() {
     let dir = crashed_store();
     flip_value(dir.path(), "default", |key| key[0] == 3);
     let error = refusal(dir.path());
-    assert!(error.to_string().starts_with("the counters of queue 1 in "), "{error}");
+    assert!(
+        error.to_string().starts_with("the counters of queue 1 in "),
+        "{error}"
+    );
 }
 
-#[test]
-fn a_damaged_table_file_is_noticed_where_it_is_read() {
+/// Two queues, of which the first is large enough that the stop writes a table file. Gives that file.
+fn store_with_a_table_file() -> (tempfile::TempDir, PathBuf) {
     let dir = data_dir();
     let mut broker = Broker::open(dir.path());
-    // Enough that the stop writes a table file.
     for seq in 0..20 {
         broker.commit((0..100).map(|row| put(seq * 100 + row, vec![b'x'; 12_000])));
     }
     broker.commit([
         put_queue(QUEUE),
         put_in(OTHER, 0, 1, "of another queue"),
-        state_of(QUEUE, QueueState { messages: 2_000, ..QueueState::default() }),
+        state_of(
+            QUEUE,
+            QueueState {
+                messages: 2_000,
+                ..QueueState::default()
+            },
+        ),
     ]);
     broker.stop();
     let files = fs::read_dir(dir.path().join("rocksdb")).unwrap();
@@ -270,19 +352,45 @@ fn a_damaged_table_file_is_noticed_where_it_is_read() {
         .filter(|path| path.extension().is_some_and(|extension| extension == "sst"))
         .max_by_key(|path| fs::metadata(path).unwrap().len())
         .unwrap();
+    (dir, table)
+}
+
+#[test]
+fn a_damaged_table_file_is_noticed_where_it_is_read() {
+    let (dir, table) = store_with_a_table_file();
     flip_byte(&table, fs::metadata(&table).unwrap().len() / 2);
 
     let broker = Broker::open(dir.path());
     let mut from = Seq::new(0);
     let error = loop {
-        match broker.store.read_messages(QUEUE, 0, from, Seq::new(u64::MAX), 100, 1 << 20) {
+        match broker
+            .store
+            .read_messages(QUEUE, 0, from, Seq::new(u64::MAX), 100, 1 << 20)
+        {
             Ok(page) => {
-                assert!(page.rows.iter().all(|row| row.message.body() == vec![b'x'; 12_000]));
+                assert!(
+                    page.rows
+                        .iter()
+                        .all(|row| row.message.body() == vec![b'x'; 12_000])
+                );
                 from = page.next.expect("the damage comes before the end");
             }
             Err(error) => break error,
         }
     };
-    assert!(matches!(error, ReadError::Unreadable { queue: QUEUE, .. }), "{error}");
+    assert!(
+        matches!(error, ReadError::Unreadable { queue: QUEUE, .. }),
+        "{error}"
+    );
     assert_eq!(broker.bodies(OTHER), ["of another queue"]);
+}
+
+#[test]
+fn a_missing_table_file_stops_the_start_and_is_named() {
+    let (dir, table) = store_with_a_table_file();
+    fs::remove_file(&table).unwrap();
+    let error = refusal(dir.path());
+    assert!(matches!(error, OpenError::Database { .. }), "{error}");
+    let name = table.file_name().unwrap().to_str().unwrap();
+    assert!(error.to_string().contains(name), "{error}");
 }

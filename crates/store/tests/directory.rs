@@ -1,4 +1,5 @@
 //! Whose the data directory is, and what is refused.
+#![allow(clippy::unwrap_used, reason = "a test may unwrap, its helpers too")]
 
 mod common;
 
@@ -13,7 +14,9 @@ use leveret_store::{FORMAT, OpenError, Options, Store};
 
 #[track_caller]
 fn refusal(dir: &Path) -> OpenError {
-    Store::open(dir, &Options::default()).map(|_| ()).unwrap_err()
+    Store::open(dir, &Options::default())
+        .map(|_| ())
+        .unwrap_err()
 }
 
 #[test]
@@ -24,7 +27,10 @@ fn a_second_broker_is_refused_and_told_whose_it_is() {
     assert!(matches!(error, OpenError::Locked { pid: Some(pid), .. } if pid == std::process::id()));
     let text = error.to_string();
     assert!(text.contains(&dir.path().display().to_string()), "{text}");
-    assert!(text.contains(&format!("process {}", std::process::id())), "{text}");
+    assert!(
+        text.contains(&format!("process {}", std::process::id())),
+        "{text}"
+    );
 
     drop(broker);
     Broker::open(dir.path());
@@ -33,7 +39,9 @@ fn a_second_broker_is_refused_and_told_whose_it_is() {
 #[test]
 fn the_lock_outlives_the_committer() {
     let dir = data_dir();
-    let Broker { committer, store, .. } = Broker::open(dir.path());
+    let Broker {
+        committer, store, ..
+    } = Broker::open(dir.path());
     committer.stop().unwrap();
     assert!(matches!(refusal(dir.path()), OpenError::Locked { .. }));
     drop(store);
@@ -45,13 +53,29 @@ fn a_newer_format_is_refused_before_the_database_is_touched() {
     let dir = data_dir();
     Broker::open(dir.path()).commit([put_queue(QUEUE)]);
     let format = dir.path().join("format");
-    assert_eq!(fs::read_to_string(&format).unwrap(), format!("leveret data, format {FORMAT}\n"));
+    assert_eq!(
+        fs::read_to_string(&format).unwrap(),
+        format!("leveret data, format {FORMAT}\n")
+    );
     fs::write(&format, "leveret data, format 1000\n").unwrap();
     let manifest = fs::read_dir(dir.path().join("rocksdb")).unwrap().count();
     let error = refusal(dir.path());
-    assert!(matches!(error, OpenError::NewerFormat { found: 1000, supported: FORMAT, .. }));
-    assert!(error.to_string().contains("run the newer release again"), "{error}");
-    assert_eq!(fs::read_dir(dir.path().join("rocksdb")).unwrap().count(), manifest);
+    assert!(matches!(
+        error,
+        OpenError::NewerFormat {
+            found: 1000,
+            supported: FORMAT,
+            ..
+        }
+    ));
+    assert!(
+        error.to_string().contains("run the newer release again"),
+        "{error}"
+    );
+    assert_eq!(
+        fs::read_dir(dir.path().join("rocksdb")).unwrap().count(),
+        manifest
+    );
 }
 
 #[test]
@@ -63,7 +87,18 @@ fn a_format_that_a_power_cut_took_is_the_first() {
     assert_eq!(Broker::open(dir.path()).bodies(QUEUE), ["one"]);
     fs::write(&format, "").unwrap();
     assert_eq!(Broker::open(dir.path()).bodies(QUEUE), ["one"]);
-    assert_eq!(fs::read_to_string(&format).unwrap(), "leveret data, format 1\n");
+    assert_eq!(
+        fs::read_to_string(&format).unwrap(),
+        "leveret data, format 1\n"
+    );
+}
+
+#[test]
+fn a_backup_without_the_lock_is_ours() {
+    let dir = data_dir();
+    Broker::open(dir.path()).commit([put(1, "one")]);
+    fs::remove_file(dir.path().join("lock")).unwrap();
+    assert_eq!(Broker::open(dir.path()).bodies(QUEUE), ["one"]);
 }
 
 #[test]
@@ -72,7 +107,10 @@ fn an_unreadable_format_is_refused() {
     drop(Broker::open(dir.path()));
     fs::write(dir.path().join("format"), "something else").unwrap();
     let error = refusal(dir.path());
-    assert!(matches!(error, OpenError::File { action: "read", .. }), "{error}");
+    assert!(
+        matches!(error, OpenError::File { action: "read", .. }),
+        "{error}"
+    );
 }
 
 #[test]
@@ -81,9 +119,15 @@ fn a_directory_with_other_things_in_it_is_left_alone() {
     fs::write(dir.path().join("photo.jpg"), "").unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
     let error = refusal(dir.path());
-    assert!(matches!(&error, OpenError::NotOurs { found, .. } if found == "photo.jpg"), "{error}");
+    assert!(
+        matches!(&error, OpenError::NotOurs { found, .. } if found == "photo.jpg"),
+        "{error}"
+    );
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-    assert_eq!(fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777, 0o755);
+    assert_eq!(
+        fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777,
+        0o755
+    );
 }
 
 #[test]
@@ -109,7 +153,16 @@ fn a_place_that_cannot_be_used_is_named() {
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
     let error = refusal(&file.join("data"));
-    assert!(matches!(error, OpenError::File { action: "create", .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            OpenError::File {
+                action: "create",
+                ..
+            }
+        ),
+        "{error}"
+    );
     assert!(error.to_string().contains("file/data"), "{error}");
 
     let closed = dir.path().join("closed");
@@ -118,7 +171,10 @@ fn a_place_that_cannot_be_used_is_named() {
     // Nothing is closed to root.
     if fs::write(closed.join("probe"), "").is_err() {
         let error = refusal(&closed);
-        assert!(matches!(error, OpenError::File { action: "open", .. }), "{error}");
+        assert!(
+            matches!(error, OpenError::File { action: "open", .. }),
+            "{error}"
+        );
     }
 }
 

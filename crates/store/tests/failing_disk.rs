@@ -1,10 +1,16 @@
 //! A write that fails, and a disk that is full.
 //!
 //! Both need a process of their own: the first has a limit on the size of its files, the second a small file system.
+#![allow(clippy::unwrap_used, reason = "a test may unwrap, its helpers too")]
 
 mod common;
 
-use std::{env, path::Path, process::Command, thread};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+};
 
 use common::{Broker, QUEUE, data_dir, put};
 use leveret_store::CommitError;
@@ -15,18 +21,28 @@ const DIR: &str = "LEVERET_TEST_DIR";
 #[track_caller]
 fn run_child(test: &str, shell: &[&str], line: &str, dir: &Path) {
     let (program, arguments) = shell.split_first().unwrap();
-    let status = Command::new(program)
+    let child = Command::new(program)
         .args(arguments)
-        .args(["-c", &format!("{line} && exec \"$0\" --exact {test} --ignored --nocapture")])
+        .args([
+            "-c",
+            &format!("{line} && exec \"$0\" --exact {test} --ignored --nocapture"),
+        ])
         .arg(env::current_exe().unwrap())
         .env(DIR, dir)
-        .status()
+        .output()
         .unwrap();
-    assert!(status.success(), "{status}");
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        child.status.success(),
+        "{}{}",
+        said(&child.stdout),
+        said(&child.stderr)
+    );
 }
 
-fn child_dir() -> String {
-    env::var(DIR).expect("started by its parent test only")
+/// `None` when `--ignored` started the child and not its parent.
+fn child_dir() -> Option<PathBuf> {
+    env::var_os(DIR).map(PathBuf::from)
 }
 
 #[test]
@@ -34,50 +50,74 @@ fn after_a_failed_write_nothing_is_released_any_more() {
     let dir = data_dir();
     // In units of 512 bytes; the signal that comes with the limit would end the process.
     let limit = "trap '' XFSZ && ulimit -f 4000";
-    run_child("child_with_a_limit_on_file_size", &["sh"], limit, dir.path());
+    run_child(
+        "child_with_a_limit_on_file_size",
+        &["sh"],
+        limit,
+        dir.path(),
+    );
 
     // All that was promised is there, and at most the one unit whose write failed half-way.
-    let promised: u64 = std::fs::read_to_string(dir.path().join("promised")).unwrap().parse().unwrap();
+    let promised: u64 = std::fs::read_to_string(dir.path().join("promised"))
+        .unwrap()
+        .parse()
+        .unwrap();
     std::fs::remove_file(dir.path().join("promised")).unwrap();
     let broker = Broker::open(dir.path().join("data"));
     let count = broker.seqs(QUEUE).len() as u64;
-    assert!((promised..=promised + 1).contains(&count), "{count} stored, {promised} promised");
+    assert!(
+        (promised..=promised + 1).contains(&count),
+        "{count} stored, {promised} promised"
+    );
 }
 
 #[test]
 #[ignore = "started by its parent test"]
 fn child_with_a_limit_on_file_size() {
-    let dir = child_dir();
-    let mut broker = Broker::open(Path::new(&dir).join("data"));
+    let Some(dir) = child_dir() else { return };
+    let mut broker = Broker::open(dir.join("data"));
     let mut promised = 0;
     // Two megabytes is the limit: unit 20 or so does not fit.
-    for seq in 0..40 {
-        broker.send([put(seq, vec![b'x'; 100_000])], seq, true);
-    }
-    let error = broker.next_failure();
+    let error = loop {
+        broker.send([put(promised, vec![b'x'; 100_000])], promised, true);
+        match broker.released_or_failed() {
+            Ok(released) => assert_eq!(released, [promised]),
+            Err(error) => break error,
+        }
+        promised += 1;
+    };
     assert!(matches!(error, CommitError::Write { .. }), "{error}");
-    broker.send([put(100, "too late")], 100, true);
-    while let Some(released) = broker.try_released() {
-        promised += released.len() as u64;
-    }
     assert!((1..40).contains(&promised), "{promised}");
-    std::fs::write(Path::new(&dir).join("promised"), promised.to_string()).unwrap();
+    broker.send([put(100, "too late")], 100, true);
+    assert_eq!(broker.try_released(), None);
+    std::fs::write(dir.join("promised"), promised.to_string()).unwrap();
     assert_eq!(broker.try_stop(), Err(error));
 }
 
 #[test]
-#[ignore = "needs the right to mount: run with --ignored as root"]
 fn a_full_disk_is_waited_for() {
     let dir = data_dir();
+    let mut probe = Command::new("unshare");
+    probe
+        .args(["-m", "mount", "-t", "tmpfs", "none"])
+        .arg(dir.path());
+    if !probe.status().is_ok_and(|status| status.success()) {
+        println!("skipped: no right to mount a small file system here");
+        return;
+    }
     let mount = format!("mount -t tmpfs -o size=24m none {}", dir.path().display());
-    run_child("child_on_a_small_disk", &["unshare", "-m", "sh"], &mount, dir.path());
+    run_child(
+        "child_on_a_small_disk",
+        &["unshare", "-m", "sh"],
+        &mount,
+        dir.path(),
+    );
 }
 
 #[test]
 #[ignore = "started by its parent test"]
 fn child_on_a_small_disk() {
-    let dir = child_dir();
-    let dir = Path::new(&dir);
+    let Some(dir) = child_dir() else { return };
     let ballast = dir.join("ballast");
     std::fs::write(&ballast, vec![0; 18 << 20]).unwrap();
     let dir = dir.join("data");

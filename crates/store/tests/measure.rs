@@ -1,4 +1,5 @@
 //! Numbers for people, not a test: `cargo test --release -p leveret-store --test measure -- --ignored --nocapture`.
+#![allow(clippy::unwrap_used, reason = "a test may unwrap, its helpers too")]
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 
 mod common;
@@ -10,7 +11,12 @@ use leveret_store::{Options, Store, SyncMode};
 
 fn cpu_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect();
     let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
     Duration::from_millis(ticks * 10)
 }
@@ -23,7 +29,10 @@ fn thread_cpu() -> Duration {
 
 fn rss_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS"))
+        .unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
@@ -38,23 +47,36 @@ fn open_times() {
         let (opened, cpu) = (began.elapsed(), thread_cpu() - cpu);
         broker.commit([put_queue(QUEUE), put(1, "first"), state(2, 1)]);
         let first = began.elapsed();
-        println!("round {round}: open {opened:?} ({cpu:?} CPU), first synced commit {first:?}, rss +{} KiB", rss_kib() - rss);
+        println!(
+            "round {round}: open {opened:?} ({cpu:?} CPU), first synced commit {first:?}, rss +{} KiB",
+            rss_kib() - rss
+        );
         let began = Instant::now();
         broker.stop();
         let stopped = began.elapsed();
         let (began, cpu) = (Instant::now(), thread_cpu());
         let broker = Broker::open(dir.path().join("new"));
         let (opened, cpu) = (began.elapsed(), thread_cpu() - cpu);
-        println!("   stop {stopped:?}, reopen {opened:?} ({cpu:?} CPU): {}", broker.recovered.report);
+        println!(
+            "   stop {stopped:?}, reopen {opened:?} ({cpu:?} CPU): {}",
+            broker.recovered.report
+        );
     }
 }
 
 #[test]
 #[ignore = "prints numbers"]
 fn put_and_forget() {
-    for (mode, lag) in [(SyncMode::Always, 20_000), (SyncMode::Never, 20_000), (SyncMode::Always, 1)] {
+    for (mode, lag) in [
+        (SyncMode::Always, 20_000),
+        (SyncMode::Never, 20_000),
+        (SyncMode::Always, 1),
+    ] {
         let dir = data_dir();
-        let options = Options { sync: mode, ..Options::default() };
+        let options = Options {
+            sync: mode,
+            ..Options::default()
+        };
         let mut broker = Broker::open_with(dir.path(), &options);
         broker.commit([put_queue(QUEUE)]);
         let body = vec![b'x'; 100];
@@ -63,11 +85,19 @@ fn put_and_forget() {
         let unit = 64;
         let mut seq = 0;
         while seq < count {
-            let mut writes: Vec<_> = (seq..seq + unit).map(|seq| put(seq, body.clone())).collect();
+            let mut writes: Vec<_> = (seq..seq + unit)
+                .map(|seq| put(seq, body.clone()))
+                .collect();
             writes.push(state(seq + unit, unit));
             broker.send(writes, seq, true);
             if seq >= lag {
-                broker.send((seq - lag..seq - lag + unit).map(forget).chain([state(seq + unit, 0)]), seq, false);
+                broker.send(
+                    (seq - lag..seq - lag + unit)
+                        .map(forget)
+                        .chain([state(seq + unit, 0)]),
+                    seq,
+                    false,
+                );
             }
             seq += unit;
             while broker.committer.pending_bytes() > 16 << 20 {
@@ -83,7 +113,18 @@ fn put_and_forget() {
             took.as_secs_f64() * 1e6 / count as f64,
             rss_kib() / 1024
         );
+        std::thread::sleep(Duration::from_secs(3));
+        println!("   three seconds later: rss {} MiB", rss_kib() / 1024);
     }
+}
+
+#[test]
+#[ignore = "prints numbers"]
+fn sizes() {
+    println!(
+        "a write takes {} bytes in the inbox",
+        size_of::<leveret_core::record::Write>()
+    );
 }
 
 #[test]
@@ -98,19 +139,30 @@ fn serial_confirms() {
         broker.commit([put(seq, "body"), state(seq + 1, seq + 1)]);
     }
     let counters = broker.committer.counters();
-    println!("{:?} per serial confirm, {} syncs", began.elapsed() / 1000, counters.syncs - before.syncs);
+    println!(
+        "{:?} per serial confirm, {} syncs",
+        began.elapsed() / 1000,
+        counters.syncs - before.syncs
+    );
 }
 
 #[test]
 #[ignore = "prints numbers"]
 fn reopen_with_a_backlog() {
     let dir = data_dir();
-    let options = Options { sync: SyncMode::Never, ..Options::default() };
+    let options = Options {
+        sync: SyncMode::Never,
+        ..Options::default()
+    };
     let mut broker = Broker::open_with(dir.path(), &options);
     broker.commit([put_queue(QUEUE)]);
     let body = vec![b'x'; 100];
     for start in (0..2_000_000u64).step_by(1000) {
-        broker.send((start..start + 1000).map(|seq| put(seq, body.clone())), start, false);
+        broker.send(
+            (start..start + 1000).map(|seq| put(seq, body.clone())),
+            start,
+            false,
+        );
         while broker.committer.pending_bytes() > 16 << 20 {
             std::thread::yield_now();
         }
@@ -120,7 +172,10 @@ fn reopen_with_a_backlog() {
     let (began, cpu) = (Instant::now(), thread_cpu());
     let (store, recovered) = Store::open(dir.path(), &options).unwrap();
     let (opened, cpu) = (began.elapsed(), thread_cpu() - cpu);
-    println!("after a crash {opened:?} ({cpu:?} CPU): {}", recovered.report);
+    println!(
+        "after a crash {opened:?} ({cpu:?} CPU): {}",
+        recovered.report
+    );
     drop(store);
     let broker = Broker::open_with(dir.path(), &options);
     let began = Instant::now();
@@ -128,8 +183,16 @@ fn reopen_with_a_backlog() {
     println!("stop {:?}", began.elapsed());
     let began = Instant::now();
     let broker = Broker::open_with(dir.path(), &options);
-    println!("after a stop {:?}: {}", began.elapsed(), broker.recovered.report);
+    println!(
+        "after a stop {:?}: {}",
+        began.elapsed(),
+        broker.recovered.report
+    );
     let began = Instant::now();
     assert_eq!(broker.read_in_pages(QUEUE, 0, 2000).len(), 2_000_000);
-    println!("reading {:?}, rss {} MiB", began.elapsed(), rss_kib() / 1024);
+    println!(
+        "reading {:?}, rss {} MiB",
+        began.elapsed(),
+        rss_kib() / 1024
+    );
 }

@@ -1,4 +1,5 @@
 //! Random units against a map, with crashes and stops in between.
+#![allow(clippy::unwrap_used, reason = "a test may unwrap, its helpers too")]
 
 mod common;
 
@@ -17,19 +18,32 @@ const PRIORITIES: u8 = 2;
 #[derive(Debug, Clone)]
 enum Step {
     /// A unit of these, waited for or not.
-    Unit { changes: Vec<Change>, wait: bool },
+    Unit {
+        changes: Vec<Change>,
+        wait: bool,
+    },
     Crash,
     Stop,
 }
 
 #[derive(Debug, Clone)]
 enum Change {
-    Put { queue: u64, priority: u8, body_len: usize },
+    Put {
+        queue: u64,
+        priority: u8,
+        body_len: usize,
+    },
     /// The nth of the messages that are there.
-    Forget { nth: prop::sample::Index },
+    Forget {
+        nth: prop::sample::Index,
+    },
     /// Everything of one priority from the nth message on.
-    Purge { nth: prop::sample::Index },
-    State { queue: u64 },
+    Purge {
+        nth: prop::sample::Index,
+    },
+    State {
+        queue: u64,
+    },
 }
 
 fn change() -> impl Strategy<Value = Change> {
@@ -63,10 +77,15 @@ struct Model {
 impl Model {
     fn writes(&mut self, change: &Change) -> Option<Write> {
         match change {
-            Change::Put { queue, priority, body_len } => {
+            Change::Put {
+                queue,
+                priority,
+                body_len,
+            } => {
                 self.next += 1;
                 let body = vec![self.next as u8; *body_len];
-                self.messages.insert((*queue, *priority, self.next), body.clone());
+                self.messages
+                    .insert((*queue, *priority, self.next), body.clone());
                 Some(put_in(QueueId::new(*queue), *priority, self.next, body))
             }
             Change::Forget { nth } => {
@@ -76,14 +95,21 @@ impl Model {
             }
             Change::Purge { nth } => {
                 let (queue, priority, seq) = self.nth(nth)?;
-                self.messages.retain(|place, _| {
-                    (place.0, place.1) != (queue, priority) || place.2 < seq
-                });
+                self.messages
+                    .retain(|place, _| (place.0, place.1) != (queue, priority) || place.2 < seq);
                 let (from, until) = (Seq::new(seq), Seq::new(self.next + 1));
-                Some(Write::ForgetRange { queue: QueueId::new(queue), priority, from, until })
+                Some(Write::ForgetRange {
+                    queue: QueueId::new(queue),
+                    priority,
+                    from,
+                    until,
+                })
             }
             Change::State { queue } => {
-                let state = QueueState { next: Seq::new(self.next), ..QueueState::default() };
+                let state = QueueState {
+                    next: Seq::new(self.next),
+                    ..QueueState::default()
+                };
                 Some(state_of(QueueId::new(*queue), state))
             }
         }
@@ -104,13 +130,16 @@ impl Model {
                 }
             }
         }
-        assert_eq!(found.keys().collect::<Vec<_>>(), self.messages.keys().collect::<Vec<_>>());
+        assert_eq!(
+            found.keys().collect::<Vec<_>>(),
+            self.messages.keys().collect::<Vec<_>>()
+        );
         assert_eq!(found, self.messages);
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn a_store_holds_what_a_map_would_hold(steps in vec(step(), 1..60)) {

@@ -1,4 +1,5 @@
 //! What was written is there after a restart, in every kind of record.
+#![allow(clippy::unwrap_used, reason = "a test may unwrap, its helpers too")]
 
 mod common;
 
@@ -16,7 +17,10 @@ fn arguments() -> FieldTable {
     FieldTable::new()
         .with("x-max-length", FieldValue::Long(10))
         .with("x-dead-letter-exchange", FieldValue::text("dead"))
-        .with("nested", FieldValue::Table(FieldTable::new().with("v", FieldValue::Void)))
+        .with(
+            "nested",
+            FieldValue::Table(FieldTable::new().with("v", FieldValue::Void)),
+        )
 }
 
 fn exchange(name: &str, kind: ExchangeKind) -> ExchangeRecord {
@@ -33,7 +37,13 @@ fn exchange(name: &str, kind: ExchangeKind) -> ExchangeRecord {
 
 fn binding(destination: Destination, arguments: FieldTable) -> BindingRecord {
     let (vhost, source, key) = (short("/"), short("topics"), short("a.*.#"));
-    BindingRecord { vhost, source, destination, key, arguments }
+    BindingRecord {
+        vhost,
+        source,
+        destination,
+        key,
+        arguments,
+    }
 }
 
 fn user(name: &str, tags: &[&str]) -> UserRecord {
@@ -71,7 +81,11 @@ fn every_kind_of_record_comes_back() {
         exchange("topics", ExchangeKind::Topic),
         exchange("heads", ExchangeKind::Headers),
     ];
-    let queue = QueueRecord { auto_delete: true, arguments: arguments(), ..queue_record(QUEUE) };
+    let queue = QueueRecord {
+        auto_delete: true,
+        arguments: arguments(),
+        ..queue_record(QUEUE)
+    };
     let bindings = [
         binding(Destination::Queue(short("same")), FieldTable::new()),
         binding(Destination::Exchange(short("same")), FieldTable::new()),
@@ -89,7 +103,10 @@ fn every_kind_of_record_comes_back() {
 
     let dir = data_dir();
     let mut broker = Broker::open(dir.path());
-    broker.commit_meta([MetaChange::PutVhost(short("/")), MetaChange::PutVhost(short("ünïcode"))]);
+    broker.commit_meta([
+        MetaChange::PutVhost(short("/")),
+        MetaChange::PutVhost(short("ünïcode")),
+    ]);
     broker.commit_meta(exchanges.iter().cloned().map(MetaChange::PutExchange));
     broker.commit_meta([
         MetaChange::PutQueue(queue.clone()),
@@ -102,12 +119,24 @@ fn every_kind_of_record_comes_back() {
 
     let found = Broker::open(dir.path()).recovered;
     assert_eq!(found.vhosts.len(), 2);
-    assert!(["/", "ünïcode"].iter().all(|name| found.vhosts.contains(&short(name))));
+    assert!(
+        ["/", "ünïcode"]
+            .iter()
+            .all(|name| found.vhosts.contains(&short(name)))
+    );
     assert_eq!(found.exchanges.len(), exchanges.len());
-    assert!(exchanges.iter().all(|exchange| found.exchanges.contains(exchange)));
+    assert!(
+        exchanges
+            .iter()
+            .all(|exchange| found.exchanges.contains(exchange))
+    );
     assert_eq!(found.queues, [(queue, state)]);
     assert_eq!(found.bindings.len(), bindings.len());
-    assert!(bindings.iter().all(|binding| found.bindings.contains(binding)));
+    assert!(
+        bindings
+            .iter()
+            .all(|binding| found.bindings.contains(binding))
+    );
     assert_eq!(found.users.len(), users.len());
     assert!(users.iter().all(|user| found.users.contains(user)));
     assert_eq!(found.next_queue_id, QueueId::new(77));
@@ -125,9 +154,15 @@ fn a_deleted_record_does_not_come_back() {
         MetaChange::PutBinding(kept.clone()),
         MetaChange::PutBinding(gone.clone()),
     ]);
-    let reordered = BindingRecord { arguments: arguments().into_iter().rev().collect(), ..gone };
+    let reordered = BindingRecord {
+        arguments: arguments().into_iter().rev().collect(),
+        ..gone
+    };
     broker.commit_meta([
-        MetaChange::DeleteExchange { vhost: short("/"), name: short("gone") },
+        MetaChange::DeleteExchange {
+            vhost: short("/"),
+            name: short("gone"),
+        },
         // The order of arguments is no part of a binding's identity.
         MetaChange::DeleteBinding(reordered),
     ]);
@@ -145,14 +180,20 @@ fn a_record_put_again_replaces_the_first() {
     broker.commit_meta([MetaChange::PutUser(user("guest", &["monitoring"]))]);
     broker.commit_meta([MetaChange::PutUser(user("guest", &["administrator"]))]);
     drop(broker);
-    assert_eq!(Broker::open(dir.path()).recovered.users, [user("guest", &["administrator"])]);
+    assert_eq!(
+        Broker::open(dir.path()).recovered.users,
+        [user("guest", &["administrator"])]
+    );
 }
 
 #[test]
 fn the_next_queue_id_is_above_every_queue() {
     let dir = data_dir();
     Broker::open(dir.path()).commit([put_queue(QueueId::new(41))]);
-    assert_eq!(Broker::open(dir.path()).recovered.next_queue_id, QueueId::new(42));
+    assert_eq!(
+        Broker::open(dir.path()).recovered.next_queue_id,
+        QueueId::new(42)
+    );
 }
 
 #[test]
@@ -175,7 +216,11 @@ fn only_a_stop_is_clean() {
 fn a_clean_stop_does_not_hide_a_later_crash_without_writes() {
     let dir = data_dir();
     let mut broker = Broker::open(dir.path());
-    let state = QueueState { messages: 1, next: Seq::new(2), ..QueueState::default() };
+    let state = QueueState {
+        messages: 1,
+        next: Seq::new(2),
+        ..QueueState::default()
+    };
     broker.commit([put_queue(QUEUE), put(1, "one"), state_of(QUEUE, state)]);
     broker.stop();
 
@@ -191,21 +236,37 @@ fn counters_that_waited_are_there_after_a_stop() {
     let dir = data_dir();
     let mut broker = Broker::open(dir.path());
     broker.commit([put_queue(QUEUE)]);
-    let state = QueueState { next: Seq::new(5), delivered_below: Seq::new(4), ..QueueState::default() };
+    let state = QueueState {
+        next: Seq::new(5),
+        delivered_below: Seq::new(4),
+        ..QueueState::default()
+    };
     broker.send([state_of(QUEUE, state)], 1, false);
     broker.stop();
-    assert_eq!(Broker::open(dir.path()).recovered.queues, [(queue_record(QUEUE), state)]);
+    assert_eq!(
+        Broker::open(dir.path()).recovered.queues,
+        [(queue_record(QUEUE), state)]
+    );
 }
 
 #[test]
 fn the_report_is_one_line() {
     let dir = data_dir();
     let mut broker = Broker::open(dir.path());
-    assert!(broker.recovered.report.to_string().starts_with("made a new store in "));
+    assert!(
+        broker
+            .recovered
+            .report
+            .to_string()
+            .starts_with("made a new store in ")
+    );
     broker.commit([put_queue(QUEUE)]);
     drop(broker);
     let report = Broker::open(dir.path()).recovered.report;
     let text = report.to_string();
-    assert!(text.contains("not stopped in order, newest commit 1, known as synced 0"), "{text}");
+    assert!(
+        text.contains("not stopped in order, newest commit 1, known as synced 0"),
+        "{text}"
+    );
     assert!(!text.contains('\n'));
 }

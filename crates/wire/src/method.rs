@@ -29,7 +29,7 @@ pub mod tx;
 pub use amqp_class::{ArgumentDefinition, MethodDefinition};
 pub use deliver::put_deliver;
 
-use argument::{ArgumentError, Arguments};
+use argument::Arguments;
 
 /// How many octets of malformed arguments are printed. RabbitMQ prints all of them and then cuts the reply text to 255
 /// characters, which fewer octets than these fill.
@@ -149,14 +149,10 @@ macro_rules! methods {
                 }
             }
 
-            fn read(
-                class: u16,
-                method: u16,
-                arguments: Arguments<'_>,
-            ) -> Result<Self, ArgumentError> {
-                match class {
-                    $(<$path>::CLASS_ID => <$path>::read(method, arguments).map(Self::$Class),)*
-                    _ => Err(ArgumentError::UnknownMethod),
+            fn read(class: ClassId, arguments: Arguments<'_>) -> Result<Self, MethodError> {
+                match class.get() {
+                    $(<$path>::CLASS_ID => <$path>::read(arguments),)*
+                    _ => Err(arguments.unknown()),
                 }
             }
         }
@@ -192,10 +188,9 @@ impl Method {
         let Some((&[c1, c0, m1, m0], arguments)) = payload.split_first_chunk() else {
             return Err(without_ids(chunk, payload));
         };
-        let class = u16::from_be_bytes([c1, c0]);
-        let method = u16::from_be_bytes([m1, m0]);
-        Self::read(class, method, Arguments::new(chunk, arguments))
-            .map_err(|error| explain(chunk, class, method, arguments, error))
+        let class = ClassId::from_be_bytes([c1, c0]);
+        let method = MethodId::from_be_bytes([m1, m0]);
+        Self::read(class, Arguments::new(chunk, class, method, arguments))
     }
 }
 
@@ -205,31 +200,5 @@ fn without_ids(chunk: &Bytes, payload: &[u8]) -> MethodError {
         class: ClassId::default(),
         method: MethodId::default(),
         arguments: chunk.slice_ref(payload),
-    }
-}
-
-#[cold]
-fn explain(
-    chunk: &Bytes,
-    class: u16,
-    method: u16,
-    arguments: &[u8],
-    error: ArgumentError,
-) -> MethodError {
-    let class = ClassId::new(class);
-    let method = MethodId::new(method);
-    match error {
-        ArgumentError::UnknownMethod => MethodError::Unknown { class, method },
-        ArgumentError::Layout => MethodError::Malformed {
-            class,
-            method,
-            arguments: chunk.slice_ref(arguments),
-        },
-        ArgumentError::Utf8 => MethodError::MalformedUtf8 { class, method },
-        ArgumentError::Table(error) => MethodError::Table {
-            class,
-            method,
-            error,
-        },
     }
 }

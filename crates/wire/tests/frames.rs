@@ -139,7 +139,14 @@ fn the_limit_may_grow_within_a_chunk_that_was_taken_with_the_largest() {
     assert!(next_frame(&chunk, &mut at, PAYLOAD_MAX).unwrap().is_some());
     // What the client sends behind connection.open is measured by what it agreed to.
     let refused = next_frame(&chunk, &mut at, PAYLOAD_MAX).unwrap_err();
-    assert_eq!(refused, FrameError::TooLarge { kind: 3, len: 20_000, payload_max: PAYLOAD_MAX });
+    assert_eq!(
+        refused,
+        FrameError::TooLarge {
+            kind: 3,
+            len: 20_000,
+            payload_max: PAYLOAD_MAX
+        }
+    );
     assert!(next_frame(&chunk, &mut at, 131_072).unwrap().is_some());
     assert_eq!(at, chunk.len());
 }

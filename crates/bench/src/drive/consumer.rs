@@ -1,5 +1,7 @@
 //! One connection that consumes: counts deliveries, reads their time stamps, acknowledges.
 
+use std::collections::VecDeque;
+
 use bytes::BytesMut;
 use leveret_wire::{DeliveryTag, FrameKind, Method, ShortString, basic, put_method};
 
@@ -39,6 +41,9 @@ pub(crate) struct Consumer {
     /// Deliveries since the last report to the board.
     fresh: u64,
     polling: Option<Polling>,
+    work_nanos: u64,
+    /// Tags that are worked on, each with the moment when that is done; the oldest first.
+    working: VecDeque<(u64, u64)>,
     pub(crate) latency: Latency,
 }
 
@@ -59,12 +64,25 @@ impl Consumer {
             is_stamped: load.is_stamped(),
             fresh: 0,
             polling,
+            work_nanos: u64::try_from(load.work().as_nanos()).unwrap_or(u64::MAX),
+            working: VecDeque::new(),
             latency: Latency::new(),
         })
     }
 
-    /// Asks for a message if it is time to; says when to come back.
-    pub(crate) fn poll(&mut self, now: u64, out: &mut BytesMut) -> Option<u64> {
+    /// Does what is due: acknowledges after the work, asks for the next message. Says when to come back.
+    pub(crate) fn advance(&mut self, now: u64, out: &mut BytesMut) -> Option<u64> {
+        while let Some(&(due, tag)) = self.working.front() {
+            if due > now {
+                return Some(due);
+            }
+            self.working.pop_front();
+            self.settle(tag, out);
+        }
+        self.poll(now, out)
+    }
+
+    fn poll(&mut self, now: u64, out: &mut BytesMut) -> Option<u64> {
         let no_ack = self.ack_every.is_none();
         let polling = self.polling.as_mut()?;
         let ask_at = polling.ask_at_nanos?;
@@ -100,7 +118,7 @@ impl Consumer {
                     is_first: true,
                 };
                 if left == 0 {
-                    self.delivered(tag, out);
+                    self.delivered(tag, now, out);
                 }
             }
             (
@@ -121,7 +139,7 @@ impl Consumer {
                     is_first: false,
                 };
                 if left == 0 {
-                    self.delivered(tag, out);
+                    self.delivered(tag, now, out);
                 }
             }
             // Heartbeats, and content of methods that are not looked at.
@@ -186,18 +204,28 @@ impl Consumer {
         }
     }
 
-    fn delivered(&mut self, tag: u64, out: &mut BytesMut) {
+    fn delivered(&mut self, tag: u64, now: u64, out: &mut BytesMut) {
         self.expect = Expect::Method;
         self.fresh += 1;
-        if let Some(every) = self.ack_every {
-            self.unacked += 1;
-            if self.unacked == every {
-                put_ack(out, tag, every > 1);
-                self.unacked = 0;
-            }
+        if self.work_nanos == 0 {
+            self.settle(tag, out);
+        } else {
+            self.working
+                .push_back((now.saturating_add(self.work_nanos), tag));
         }
         if let Some(polling) = &mut self.polling {
             polling.ask_at_nanos = Some(0);
+        }
+    }
+
+    fn settle(&mut self, tag: u64, out: &mut BytesMut) {
+        let Some(every) = self.ack_every else {
+            return;
+        };
+        self.unacked += 1;
+        if self.unacked == every {
+            put_ack(out, tag, every > 1);
+            self.unacked = 0;
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::topology::Address;
 /// How much is encoded before it is written: many small messages per write, without outrunning the socket.
 const BATCH_BYTES: usize = 64 * 1024;
 
-/// How soon to look again when consumers of other threads must catch up.
+/// How soon to look again when consumers of other threads must catch up; those of this thread wake it.
 const CATCH_UP_NANOS: u64 = 100_000;
 
 /// Where the body size stands in a content header frame: behind envelope, class and weight.
@@ -77,6 +77,8 @@ pub(crate) struct Producer {
     left: Option<u64>,
     in_flight_max: Option<u64>,
     copies: u64,
+    /// All connections of the run are driven by one thread.
+    is_alone: bool,
     promise: Promise,
     phase: Phase,
     pub(crate) confirm_latency: Latency,
@@ -125,6 +127,7 @@ impl Producer {
             left: None,
             in_flight_max: load.in_flight,
             copies: load.copies(),
+            is_alone: load.threads == 1,
             promise,
             phase: Phase::Publishing,
             confirm_latency: Latency::new(),
@@ -155,7 +158,10 @@ impl Producer {
                 break Next::Answer;
             }
             if allowance == 0 {
-                break Next::At(now + CATCH_UP_NANOS);
+                break match self.is_alone {
+                    true => Next::Answer,
+                    false => Next::At(now + CATCH_UP_NANOS),
+                };
             }
             let stamp = match &self.schedule {
                 None => now,

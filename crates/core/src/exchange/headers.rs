@@ -48,9 +48,10 @@ impl HeadersMatch {
                 return Err(Refusal::InvalidMatchType {
                     type_name: other.type_name(),
                     // As an Erlang term, unlike the bare strings of other texts.
-                    value: match other {
-                        FieldValue::Bytes(bytes) => octets_text(bytes),
-                        other => other.to_string(),
+                    value: if let FieldValue::Bytes(bytes) = other {
+                        octets_text(bytes)
+                    } else {
+                        other.to_string()
                     },
                 });
             }
@@ -86,8 +87,8 @@ impl HeadersMatch {
     }
 }
 
-/// As redeclares compare values, except that RabbitMQ never finds a timestamp equal to anything here.
+/// As redeclares compare values, except that in RabbitMQ a timestamp of a message equals nothing: not
+/// even a timestamp of a binding, which equals integers instead.
 fn is_equal(wanted: &FieldValue, has: &FieldValue) -> bool {
-    let is_timestamp = |value: &FieldValue| matches!(value, FieldValue::Timestamp(_));
-    !is_timestamp(wanted) && !is_timestamp(has) && equivalent(wanted, has)
+    !matches!(has, FieldValue::Timestamp(_)) && equivalent(wanted, has)
 }

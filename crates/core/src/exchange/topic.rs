@@ -48,7 +48,7 @@ pub(super) struct Trie(Node);
 
 #[derive(Debug, Clone, Default)]
 struct Node {
-    next: RedBlackTreeMapSync<Bytes, Node>,
+    next: RedBlackTreeMapSync<Bytes, Self>,
     /// Where keys that end here lead, and how many bindings say so.
     leads_to: RedBlackTreeMapSync<Destination, u32>,
 }
@@ -73,7 +73,7 @@ impl Node {
         self.next.is_empty() && self.leads_to.is_empty()
     }
 
-    fn insert<'k>(&mut self, words: &mut dyn Iterator<Item = &'k [u8]>, destination: &Destination) {
+    fn insert(&mut self, words: &mut dyn Iterator<Item = &[u8]>, destination: &Destination) {
         let Some(word) = words.next() else {
             let bindings = self.leads_to.get(destination).copied().unwrap_or(0);
             self.leads_to.insert_mut(destination.clone(), bindings + 1);
@@ -84,7 +84,7 @@ impl Node {
         self.next.insert_mut(Bytes::copy_from_slice(word), node);
     }
 
-    fn remove<'k>(&mut self, words: &mut dyn Iterator<Item = &'k [u8]>, destination: &Destination) {
+    fn remove(&mut self, words: &mut dyn Iterator<Item = &[u8]>, destination: &Destination) {
         let Some(word) = words.next() else {
             match self.leads_to.get(destination).copied() {
                 Some(bindings) if bindings > 1 => {
@@ -108,6 +108,8 @@ impl Node {
     }
 
     fn matches<'a>(&'a self, words: &[&[u8]], found: &mut dyn FnMut(&'a Destination)) {
+        #[cfg(test)]
+        tests::VISITS.set(tests::VISITS.get() + 1);
         if let Some(hash) = self.next.get(HASH) {
             for skipped in 0..=words.len() {
                 hash.matches(&words[skipped..], found);
@@ -127,5 +129,64 @@ impl Node {
         {
             node.matches(rest, found);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        /// Nodes looked at, the measure of what a message costs.
+        pub(super) static VISITS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Nodes looked at, and destinations found.
+    fn cost(trie: &Trie, routing_key: &str) -> (usize, usize) {
+        let before = VISITS.get();
+        let mut found = 0;
+        trie.matches(routing_key.as_bytes(), &mut |_| found += 1);
+        (VISITS.get() - before, found)
+    }
+
+    fn trie(keys: impl IntoIterator<Item = String>) -> Trie {
+        let mut trie = Trie::default();
+        for (number, key) in keys.into_iter().enumerate() {
+            let queue = format!("q{number}");
+            let queue = ShortString::try_from(queue).expect("a short name");
+            trie.insert(key.as_bytes(), &Destination::Queue(queue));
+        }
+        trie
+    }
+
+    #[test]
+    fn cost_grows_with_words_and_matches_and_not_with_bindings() {
+        let many = 100_000;
+        let trie = trie((0..many).map(|number| format!("site.{number}.*.#")));
+        let (visits, found) = cost(&trie, "site.77.temperature.celsius");
+        assert_eq!(found, 1);
+        assert!(visits < 20, "{visits} visits");
+        assert_eq!(cost(&trie, "nowhere.77.temperature"), (1, 0));
+    }
+
+    #[test]
+    fn a_run_of_hashes_costs_what_one_does() {
+        let words = vec!["a"; 128].join(".");
+        let (one_visits, one_found) = cost(&trie(["#".to_owned()]), &words);
+        assert_eq!(
+            cost(&trie(["#.#".to_owned()]), &words),
+            (one_visits, one_found)
+        );
+        assert_eq!(one_found, 1);
+    }
+
+    /// Two is the most that [`check_key`] lets through.
+    #[test]
+    fn the_worst_key_costs_the_square_of_the_words() {
+        let words = vec!["a"; 128];
+        let (visits, _) = cost(&trie(["#.a.#.b".to_owned()]), &words.join("."));
+        assert!(visits <= words.len() * words.len(), "{visits} visits");
     }
 }

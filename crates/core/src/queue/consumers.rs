@@ -229,9 +229,7 @@ impl Consumers {
 
     /// The ring of this priority; a new one is empty.
     fn ring(&mut self, priority: i64) -> &mut Ring {
-        let at = self
-            .rings
-            .partition_point(|ring| ring.priority > priority);
+        let at = self.rings.partition_point(|ring| ring.priority > priority);
         if self
             .rings
             .get(at)

@@ -94,11 +94,11 @@ impl Queue {
         effects: &mut Effects,
     ) -> Answer {
         let ready = self.depth().ready;
-        if if_unused && self.consumers.len() > 0 {
-            return Answer::InUse;
-        }
         if if_empty && ready > 0 {
             return Answer::NotEmpty;
+        }
+        if if_unused && self.consumers.len() > 0 {
+            return Answer::InUse;
         }
         if self.is_deleted {
             return Answer::Deleted(0);

@@ -98,7 +98,10 @@ fn nothing_overtakes_what_is_still_being_read() {
     queue.answer_refill();
     queue.expect_first_deliveries(alice, [WINDOW, WINDOW + 1]);
     queue.expect_deliveries(alice, ["transient"]);
-    assert!(queue.pending_refill().is_some(), "the later one is cold as well");
+    assert!(
+        queue.pending_refill().is_some(),
+        "the later one is cold as well"
+    );
     queue.answer_refill();
     queue.expect_deliveries(alice, ["later"]);
 }
@@ -190,8 +193,16 @@ fn gets_wait_for_a_read_in_their_order() {
     }
 
     queue.answer_refill();
-    let found = gets.map(|get| queue.take_got(get).map(|(label, _, remaining)| (label, remaining)));
-    let expected = [Some(("one".to_owned(), 1)), Some(("two".to_owned(), 0)), None];
+    let found = gets.map(|get| {
+        queue
+            .take_got(get)
+            .map(|(label, _, remaining)| (label, remaining))
+    });
+    let expected = [
+        Some(("one".to_owned(), 1)),
+        Some(("two".to_owned(), 0)),
+        None,
+    ];
     assert_eq!(found, expected);
 }
 

@@ -45,11 +45,20 @@ fn if_unused_spares_a_queue_with_consumers() {
     let alice = queue.subscribe_paused(prefetch(0));
     queue.publish([1]);
     assert_eq!(queue.delete_if(true, false), Answer::InUse);
-    assert_eq!(queue.delete_if(true, true), Answer::InUse, "checked before if-empty");
     queue.expect_depth(1, 0);
     queue.expect_stored([1]);
     queue.unsubscribe(alice);
     assert_eq!(queue.delete_if(true, false), Answer::Deleted(1));
+}
+
+/// As a real RabbitMQ answers.
+#[test]
+fn if_empty_is_checked_before_if_unused() {
+    let mut queue = QueueScenario::durable();
+    queue.subscribe_paused(prefetch(0));
+    assert_eq!(queue.delete_if(true, true), Answer::InUse);
+    queue.publish([1]);
+    assert_eq!(queue.delete_if(true, true), Answer::NotEmpty);
 }
 
 #[test]
@@ -58,7 +67,11 @@ fn if_empty_spares_a_queue_with_ready_messages() {
     queue.publish([1]);
     assert_eq!(queue.delete_if(false, true), Answer::NotEmpty);
     queue.restart(Stop::Clean);
-    assert_eq!(queue.delete_if(true, true), Answer::NotEmpty, "it is cold now, and there");
+    assert_eq!(
+        queue.delete_if(true, true),
+        Answer::NotEmpty,
+        "it is cold now, and there"
+    );
     assert!(!queue.queue().is_deleted());
 }
 

@@ -167,8 +167,16 @@ fn consumers_are_announced_once_and_only_where_anything_is_stored() {
     queue.apply(Timestamp::new(1), Command::MarkConsumed, &mut effects);
     assert!(!queue.has_unknown_consumers());
     queue.seal(&mut effects);
-    let is_announced = |write: &Write| matches!(write, Write::State { state, .. } if state.consumed);
-    assert_eq!(effects.writes.iter().filter(|write| is_announced(write)).count(), 1);
+    let is_announced =
+        |write: &Write| matches!(write, Write::State { state, .. } if state.consumed);
+    assert_eq!(
+        effects
+            .writes
+            .iter()
+            .filter(|write| is_announced(write))
+            .count(),
+        1
+    );
 
     effects.writes.clear();
     queue.apply(Timestamp::new(2), Command::MarkConsumed, &mut effects);

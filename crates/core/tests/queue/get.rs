@@ -24,7 +24,11 @@ fn an_empty_queue_has_none() {
         assert_eq!(queue.get(), None);
         queue.publish(["one"]);
         assert_eq!(queue.get(), got("one", false, 0));
-        assert_eq!(queue.get(), None, "an unacked message is not there to be got");
+        assert_eq!(
+            queue.get(),
+            None,
+            "an unacked message is not there to be got"
+        );
     }
 }
 
@@ -45,7 +49,11 @@ fn no_prefetch_counts_it() {
     assert_eq!(queue.get(), got("one", false, 2));
     queue.resume(alice);
     queue.expect_deliveries(alice, ["two"]);
-    assert_eq!(queue.get(), got("three", false, 0), "a full prefetch does not matter");
+    assert_eq!(
+        queue.get(),
+        got("three", false, 0),
+        "a full prefetch does not matter"
+    );
 
     queue.publish(["four"]);
     queue.ack("one");

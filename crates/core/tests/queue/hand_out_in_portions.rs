@@ -50,8 +50,14 @@ fn a_portion_ends_with_the_message_that_fills_it() {
     let per_portion = HAND_OUT_BYTES_MAX.div_ceil(100 * 1024);
     assert_eq!(per_portion, 3);
     let mut queue = loaded(7);
-    assert_eq!(hand_out(&mut queue), (vec!["0".into(), "1".into(), "2".into()], true));
-    assert_eq!(hand_out(&mut queue), (vec!["3".into(), "4".into(), "5".into()], true));
+    assert_eq!(
+        hand_out(&mut queue),
+        (vec!["0".into(), "1".into(), "2".into()], true)
+    );
+    assert_eq!(
+        hand_out(&mut queue),
+        (vec!["3".into(), "4".into(), "5".into()], true)
+    );
     assert_eq!(hand_out(&mut queue), (vec!["6".into()], false));
     assert_eq!(hand_out(&mut queue), (vec![], false));
 }
@@ -59,7 +65,10 @@ fn a_portion_ends_with_the_message_that_fills_it() {
 #[test]
 fn an_exactly_emptied_queue_has_no_more() {
     let mut queue = loaded(3);
-    assert_eq!(hand_out(&mut queue), (vec!["0".into(), "1".into(), "2".into()], false));
+    assert_eq!(
+        hand_out(&mut queue),
+        (vec!["0".into(), "1".into(), "2".into()], false)
+    );
 }
 
 #[test]

@@ -101,7 +101,11 @@ fn what_becomes_cold_after_it_is_not_taken_for_what_was_read_before() {
     queue.publish(first..last);
     queue.resume(alice);
     queue.expect_deliveries(alice, first..first + WINDOW);
-    assert_eq!(queue.pending_refill(), None, "the first read is still under way");
+    assert_eq!(
+        queue.pending_refill(),
+        None,
+        "the first read is still under way"
+    );
 
     queue.together(vec![leveret_core::queue::Command::Refilled(
         read_before_the_purge,

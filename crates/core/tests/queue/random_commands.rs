@@ -14,24 +14,39 @@ use leveret_core::{
 };
 use proptest::{prelude::*, sample::Index};
 
-use crate::scenario::{QUEUE, Stop, Store, channel, label, message};
+use crate::scenario::{QUEUE, Stop, Store, channel, label, message, no_ack};
 
 /// Large enough that a handful of messages fills the window.
 static ZEROS: [u8; 500_000] = [0; 500_000];
 
 #[derive(Debug, Clone)]
 enum Step {
-    Publish { persistent: bool, body_bytes: usize },
-    Subscribe { channel: u16, settings: ConsumerSettings },
+    Publish {
+        persistent: bool,
+        body_bytes: usize,
+    },
+    Subscribe {
+        channel: u16,
+        settings: ConsumerSettings,
+    },
     Resume(Index),
     Pause(Index),
     Unsubscribe(Index),
-    Get { channel: u16, no_ack: bool },
+    Get {
+        channel: u16,
+        no_ack: bool,
+    },
     Settle(Index, Outcome),
     SettleAnything(u64, Outcome),
-    Release { channel: u16, ended: bool },
+    Release {
+        channel: u16,
+        ended: bool,
+    },
     Purge,
-    Delete { if_unused: bool, if_empty: bool },
+    Delete {
+        if_unused: bool,
+        if_empty: bool,
+    },
     /// Hands out, seals, and sends the batch to the store.
     EndBatch,
     /// The oldest batch reaches the store.
@@ -39,7 +54,10 @@ enum Step {
     /// What was asked for is read, but not given back yet.
     Read,
     /// At most so many rows come back; with or without a word where to go on behind the last one.
-    GiveBack { rows_max: usize, says_more: bool },
+    GiveBack {
+        rows_max: usize,
+        says_more: bool,
+    },
     Restart(Stop),
 }
 
@@ -49,7 +67,12 @@ fn step() -> impl Strategy<Value = Step> {
         4 => Just(Outcome::Returned),
         1 => Just(Outcome::Rejected),
     ];
-    let settings = (0..4_u16, prop::bool::weighted(0.2), prop::bool::weighted(0.1), 0..3_i64)
+    let settings = (
+        0..4_u16,
+        prop::bool::weighted(0.2),
+        prop::bool::weighted(0.1),
+        0..3_i64,
+    )
         .prop_map(|(prefetch, no_ack, exclusive, priority)| ConsumerSettings {
             prefetch,
             no_ack,
@@ -143,6 +166,8 @@ struct World {
     is_deleted: bool,
     /// Numbers of messages that were handed to anybody, in any run.
     seen: BTreeSet<u64>,
+    /// Numbers of messages that a restart had to flag.
+    flagged: BTreeSet<u64>,
     /// Numbers of messages that are promised to be stored.
     confirmed: BTreeSet<u64>,
     requests: BTreeMap<u64, Request>,
@@ -172,6 +197,7 @@ impl World {
             consumers: BTreeMap::new(),
             is_deleted: false,
             seen: BTreeSet::new(),
+            flagged: BTreeSet::new(),
             confirmed: BTreeSet::new(),
             requests: BTreeMap::new(),
             cancelled: Vec::new(),
@@ -192,10 +218,24 @@ impl World {
                 persistent,
                 body_bytes,
             } => self.publish(persistent, body_bytes),
-            Step::Subscribe { channel, settings } => self.subscribe(channel, settings),
-            Step::Resume(index) => self.set_paused(&index, false),
-            Step::Pause(index) => self.set_paused(&index, true),
-            Step::Unsubscribe(index) => self.unsubscribe(&index),
+            Step::Subscribe { channel, settings } => {
+                self.subscribe(channel, settings);
+            }
+            Step::Resume(index) => {
+                if let Some(consumer) = self.pick_consumer(&index) {
+                    self.set_paused(consumer, false);
+                }
+            }
+            Step::Pause(index) => {
+                if let Some(consumer) = self.pick_consumer(&index) {
+                    self.set_paused(consumer, true);
+                }
+            }
+            Step::Unsubscribe(index) => {
+                if let Some(consumer) = self.pick_consumer(&index) {
+                    self.unsubscribe(consumer);
+                }
+            }
             Step::Get {
                 channel: number,
                 no_ack,
@@ -249,19 +289,25 @@ impl World {
         // Promised exactly when it is to be stored, accepted otherwise.
         let promised = &self.effects.promises[promised_before..];
         assert_eq!(promised.contains(&confirm), is_stored, "{self:#?}");
-        assert_eq!(self.effects.accepted, if is_stored { vec![] } else { vec![confirm] });
+        assert_eq!(
+            self.effects.accepted,
+            if is_stored { vec![] } else { vec![confirm] }
+        );
         self.effects.accepted.clear();
         self.twin_effects.accepted.clear();
     }
 
-    fn subscribe(&mut self, number: u16, settings: ConsumerSettings) {
+    fn subscribe(&mut self, number: u16, settings: ConsumerSettings) -> ConsumerId {
         self.announce_consumers();
         self.last_consumer += 1;
         let consumer = ConsumerId {
             channel: channel(number),
             number: self.last_consumer,
         };
-        let is_refused = self.consumers.values().any(|other| other.settings.exclusive)
+        let is_refused = self
+            .consumers
+            .values()
+            .any(|other| other.settings.exclusive)
             || (settings.exclusive && !self.consumers.is_empty());
         let answer = if self.is_deleted {
             Answer::Deleted(0)
@@ -281,6 +327,7 @@ impl World {
             consumer,
             settings,
         });
+        consumer
     }
 
     fn pick_consumer(&self, index: &Index) -> Option<ConsumerId> {
@@ -288,10 +335,7 @@ impl World {
         (!ids.is_empty()).then(|| *index.get(&ids))
     }
 
-    fn set_paused(&mut self, index: &Index, is_paused: bool) {
-        let Some(consumer) = self.pick_consumer(index) else {
-            return;
-        };
+    fn set_paused(&mut self, consumer: ConsumerId, is_paused: bool) {
         if let Some(model) = self.consumers.get_mut(&consumer) {
             model.is_paused = is_paused;
         }
@@ -302,10 +346,7 @@ impl World {
         });
     }
 
-    fn unsubscribe(&mut self, index: &Index) {
-        let Some(consumer) = self.pick_consumer(index) else {
-            return;
-        };
+    fn unsubscribe(&mut self, consumer: ConsumerId) {
         self.consumers.remove(&consumer);
         self.apply(Command::Unsubscribe { consumer });
         self.expect_unused(self.consumers.is_empty());
@@ -370,22 +411,30 @@ impl World {
         self.apply(Command::Release { channel, ended });
         self.expect_unused(before > 0 && self.consumers.is_empty());
         let is_late = |request: &Request| matches!(request, Request::AtOnce(_));
-        assert!(!self.requests.values().any(is_late), "not answered: {self:#?}");
+        assert!(
+            !self.requests.values().any(is_late),
+            "not answered: {self:#?}"
+        );
     }
 
     fn purge(&mut self) {
         let ready = self.ready();
         self.messages.retain(|entry| entry.place != Place::Ready);
-        self.ask(Request::AtOnce(Answer::Purged(ready)), |request| Command::Purge { request });
-        assert!(self.requests.is_empty(), "gets on an empty queue wait: {self:#?}");
+        self.ask(Request::AtOnce(Answer::Purged(ready)), |request| {
+            Command::Purge { request }
+        });
+        assert!(
+            self.requests.is_empty(),
+            "gets on an empty queue wait: {self:#?}"
+        );
     }
 
     fn delete(&mut self, if_unused: bool, if_empty: bool) {
         let ready = self.ready();
-        let answer = if if_unused && !self.consumers.is_empty() {
-            Answer::InUse
-        } else if if_empty && ready > 0 {
+        let answer = if if_empty && ready > 0 {
             Answer::NotEmpty
+        } else if if_unused && !self.consumers.is_empty() {
+            Answer::InUse
         } else {
             Answer::Deleted(ready)
         };
@@ -440,7 +489,10 @@ impl World {
         });
         // Whoever can be served is served, unless what comes next is still to be read.
         if !self.is_reading() {
-            assert!(self.requests.is_empty(), "a get waits for nothing: {self:#?}");
+            assert!(
+                self.requests.is_empty(),
+                "a get waits for nothing: {self:#?}"
+            );
             assert!(
                 self.ready() == 0 || self.best_priority().is_none(),
                 "somebody could be served: {self:#?}"
@@ -494,35 +546,32 @@ impl World {
         }
         let stored: Vec<u64> = self.store.messages().map(number).collect();
         let had_consumers = stop == Stop::Crash && self.store.state().consumed;
-        let mut known: BTreeMap<u64, Entry> = std::mem::take(&mut self.messages)
+        let known: BTreeSet<u64> = std::mem::take(&mut self.messages)
             .into_iter()
             .filter(|entry| entry.is_stored)
-            .map(|entry| (entry.number, entry))
+            .map(|entry| entry.number)
             .collect();
         if stop == Stop::Clean {
-            assert!(known.keys().eq(&stored), "{stored:?} are stored: {known:#?}");
+            assert!(known.iter().eq(&stored), "{stored:?} are stored: {known:?}");
         }
-        let lost = known.keys().filter(|number| !stored.contains(number));
-        for number in lost {
-            assert!(!self.confirmed.contains(number), "message {number} was confirmed");
+        for lost in known.iter().filter(|number| !stored.contains(number)) {
+            assert!(
+                !self.confirmed.contains(lost),
+                "message {lost} was confirmed"
+            );
         }
-        self.messages = stored
-            .into_iter()
-            .map(|number| {
-                let entry = known.remove(&number);
-                let was_flagged = entry.is_some_and(|entry| entry.is_flagged);
-                let was_seen = self.seen.contains(&number);
-                let seq = None;
-                let is_flagged = had_consumers || was_flagged || was_seen;
-                Entry {
-                    number,
-                    seq,
-                    is_stored: true,
-                    is_flagged,
-                    place: Place::Ready,
-                }
-            })
-            .collect();
+        for number in stored {
+            if had_consumers || self.seen.contains(&number) {
+                self.flagged.insert(number);
+            }
+            self.messages.push(Entry {
+                number,
+                seq: None,
+                is_stored: true,
+                is_flagged: self.flagged.contains(&number),
+                place: Place::Ready,
+            });
+        }
         let state = self.store.recover();
         self.queue = Queue::recovered(QUEUE, true, state, stop == Stop::Clean);
         self.twin = Queue::recovered(QUEUE, true, state, stop == Stop::Clean);
@@ -541,14 +590,8 @@ impl World {
         for number in 0..3 {
             self.release(channel(number), true);
         }
-        self.subscribe(
-            50,
-            ConsumerSettings {
-                no_ack: true,
-                ..ConsumerSettings::default()
-            },
-        );
-        self.set_paused(&index_zero(), false);
+        let last = self.subscribe(50, no_ack());
+        self.set_paused(last, false);
         self.end_batch();
         loop {
             while !self.batches.is_empty() {
@@ -564,7 +607,11 @@ impl World {
         assert!(self.messages.is_empty(), "never handed out: {self:#?}");
         assert!(self.requests.is_empty(), "never answered: {self:#?}");
         if !self.is_deleted {
-            assert_eq!(self.store.messages().count(), 0, "never forgotten: {self:#?}");
+            assert_eq!(
+                self.store.messages().count(),
+                0,
+                "never forgotten: {self:#?}"
+            );
         }
         assert_eq!(format!("{:?}", self.queue), format!("{:?}", self.twin));
     }
@@ -578,7 +625,10 @@ impl World {
         self.requests.insert(request, expected);
         self.apply(command(RequestId(request)));
         if is_at_once {
-            assert!(!self.requests.contains_key(&request), "not answered: {self:#?}");
+            assert!(
+                !self.requests.contains_key(&request),
+                "not answered: {self:#?}"
+            );
         }
     }
 
@@ -597,7 +647,11 @@ impl World {
             unacked: self.messages.len() as u64 - self.ready(),
         };
         assert_eq!(self.queue.depth(), depth, "{self:#?}");
-        assert_eq!(self.queue.consumer_count(), self.consumers.len(), "{self:#?}");
+        assert_eq!(
+            self.queue.consumer_count(),
+            self.consumers.len(),
+            "{self:#?}"
+        );
         assert_eq!(self.queue.check(), Ok(()), "{self:#?}");
     }
 
@@ -606,7 +660,10 @@ impl World {
     }
 
     fn compare_effects(&self) {
-        assert_eq!(format!("{:?}", self.effects), format!("{:?}", self.twin_effects));
+        assert_eq!(
+            format!("{:?}", self.effects),
+            format!("{:?}", self.twin_effects)
+        );
     }
 
     fn take_effects(&mut self) {
@@ -627,7 +684,10 @@ impl World {
             let ConsumerSettings {
                 priority, no_ack, ..
             } = model.expect("it is a consumer").settings;
-            assert!(self.has_credit(consumer), "{consumer:?} has no credit: {self:#?}");
+            assert!(
+                self.has_credit(consumer),
+                "{consumer:?} has no credit: {self:#?}"
+            );
             assert_eq!(Some(priority), self.best_priority(), "{self:#?}");
             let place = Place::HeldBy(consumer);
             let place = (!no_ack).then_some(place);
@@ -643,7 +703,11 @@ impl World {
             Request::AtOnce(expected) => return assert_eq!(answer, expected, "{self:#?}"),
             Request::Get { channel, no_ack } => (channel, no_ack),
         };
-        let is_first = self.requests.keys().next().is_none_or(|other| *other > request);
+        let is_first = self
+            .requests
+            .keys()
+            .next()
+            .is_none_or(|other| *other > request);
         assert!(is_first, "an earlier get still waits: {self:#?}");
         match answer {
             Answer::Got(Some(got)) => {
@@ -658,7 +722,10 @@ impl World {
 
     /// The first ready message goes to somebody, and stays with it in `place` or is gone.
     fn hand_out(&mut self, message: &Message, seq: Seq, redelivered: bool, place: Option<Place>) {
-        let first = self.messages.iter().position(|entry| entry.place == Place::Ready);
+        let first = self
+            .messages
+            .iter()
+            .position(|entry| entry.place == Place::Ready);
         let Some(first) = first else {
             panic!("nothing is ready: {self:#?}");
         };
@@ -672,12 +739,17 @@ impl World {
                 self.messages[first].place = place;
                 self.messages[first].seq = Some(seq);
             }
-            None => drop(self.messages.remove(first)),
+            None => {
+                self.messages.remove(first);
+            }
         }
     }
 
     fn ready(&self) -> u64 {
-        let ready = self.messages.iter().filter(|entry| entry.place == Place::Ready);
+        let ready = self
+            .messages
+            .iter()
+            .filter(|entry| entry.place == Place::Ready);
         ready.count() as u64
     }
 
@@ -693,8 +765,13 @@ impl World {
     }
 
     fn best_priority(&self) -> Option<i64> {
-        let with_credit = self.consumers.iter().filter(|(id, _)| self.has_credit(**id));
-        with_credit.map(|(_, consumer)| consumer.settings.priority).max()
+        let with_credit = self
+            .consumers
+            .iter()
+            .filter(|(id, _)| self.has_credit(**id));
+        with_credit
+            .map(|(_, consumer)| consumer.settings.priority)
+            .max()
     }
 
     fn is_reading(&self) -> bool {
@@ -705,11 +782,6 @@ impl World {
 
 fn number(message: &Message) -> u64 {
     label(message).parse().expect("labels are numbers here")
-}
-
-/// Picks the first of any list.
-fn index_zero() -> Index {
-    Index::default()
 }
 
 proptest! {

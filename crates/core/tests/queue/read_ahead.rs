@@ -24,7 +24,10 @@ fn expect_read_ahead(queue: &mut QueueScenario, settings: ConsumerSettings) {
     }
     let refill = queue.pending_refill().expect("just seen");
     assert_eq!(refill.from, Seq::new(WINDOW));
-    assert!(WINDOW - next > WINDOW / 4, "only at {next}, with {WINDOW} in the window");
+    assert!(
+        WINDOW - next > WINDOW / 4,
+        "only at {next}, with {WINDOW} in the window"
+    );
 
     // The rest of the window does not wait for the answer.
     while next < WINDOW {

@@ -33,7 +33,9 @@ fn it_comes_between_its_old_neighbours() {
     for label in ["2", "3", "1"] {
         queue.settle(label, Outcome::Returned);
     }
-    let first = queue.get_no_ack().map(|(label, redelivered, _)| (label, redelivered));
+    let first = queue
+        .get_no_ack()
+        .map(|(label, redelivered, _)| (label, redelivered));
     assert_eq!(first, Some(("1".to_owned(), true)));
     let bob = queue.subscribe(no_ack());
     queue.expect_first_deliveries(bob, [2, 3]);

@@ -125,7 +125,9 @@ impl QueueScenario {
     /// Publishes messages that are not to be stored.
     #[track_caller]
     pub(crate) fn publish_transient<L: Display>(&mut self, labels: impl IntoIterator<Item = L>) {
-        let messages = labels.into_iter().map(|label| transient(&label.to_string()));
+        let messages = labels
+            .into_iter()
+            .map(|label| transient(&label.to_string()));
         self.publish_messages(messages.collect());
     }
 
@@ -309,9 +311,9 @@ impl QueueScenario {
     #[track_caller]
     pub(crate) fn take_got(&mut self, request: RequestId) -> Option<(String, bool, u64)> {
         match self.take_answer(request) {
-            Answer::Got(got) => got.map(|got| {
-                (label(&got.message), got.redelivered, got.remaining)
-            }),
+            Answer::Got(got) => {
+                got.map(|got| (label(&got.message), got.redelivered, got.remaining))
+            }
             other => panic!("a get is answered by {other:?}: {self:#?}"),
         }
     }
@@ -412,7 +414,8 @@ impl QueueScenario {
         &mut self.store
     }
 
-    /// Stops and starts. Whoever was there is gone, and so is what was transient.
+    /// Stops and starts. Whoever was there is gone, and so is what was transient; the store commits and
+    /// reads at once again.
     #[track_caller]
     pub(crate) fn restart(&mut self, stop: Stop) {
         if stop == Stop::Clean {
@@ -425,6 +428,8 @@ impl QueueScenario {
         let state = self.store.recover();
         self.queue = Queue::recovered(QUEUE, self.durable, state, stop == Stop::Clean);
         self.effects = Effects::default();
+        self.commits_late = false;
+        self.reads_late = false;
         self.batches.clear();
         self.refills.clear();
         self.received.clear();

@@ -80,8 +80,19 @@ impl Content {
 
     /// Begins with a publish.
     pub(crate) fn begin(&mut self, publish: basic::Publish) {
-        let basic::Publish { exchange, routing_key, mandatory, immediate, .. } = publish;
-        *self = Self::AwaitHeader(Head { exchange, routing_key, mandatory, immediate });
+        let basic::Publish {
+            exchange,
+            routing_key,
+            mandatory,
+            immediate,
+            ..
+        } = publish;
+        *self = Self::AwaitHeader(Head {
+            exchange,
+            routing_key,
+            mandatory,
+            immediate,
+        });
     }
 
     /// Whether a content header may come now.
@@ -99,7 +110,12 @@ impl Content {
         header: ContentHeader,
         size_max: u64,
     ) -> Result<Option<Finished>, ConnectionError> {
-        let ContentHeader { class_id, weight, body_size: size, properties } = header;
+        let ContentHeader {
+            class_id,
+            weight,
+            body_size: size,
+            properties,
+        } = header;
         self.expects_header()?;
         if weight != 0 {
             return Err(ConnectionError::ExpectedHeader);
@@ -111,10 +127,25 @@ impl Content {
             return Ok(None);
         };
         if size == 0 {
-            return Ok(Some(Finished { head, properties, size, body: Some(Bytes::new()) }));
+            return Ok(Some(Finished {
+                head,
+                properties,
+                size,
+                body: Some(Bytes::new()),
+            }));
         }
-        let body = if size > size_max { Body::Discarded } else { Body::Kept(Vec::new()) };
-        *self = Self::AwaitBody(Unfinished { head, properties, size, left: size, body });
+        let body = if size > size_max {
+            Body::Discarded
+        } else {
+            Body::Kept(Vec::new())
+        };
+        *self = Self::AwaitBody(Unfinished {
+            head,
+            properties,
+            size,
+            left: size,
+            body,
+        });
         Ok(None)
     }
 
@@ -130,7 +161,10 @@ impl Content {
             Self::AwaitBody(unfinished) => unfinished,
         };
         let len = payload.len() as u64;
-        let left = unfinished.left.checked_sub(len).ok_or(ConnectionError::BodyTooLong)?;
+        let left = unfinished
+            .left
+            .checked_sub(len)
+            .ok_or(ConnectionError::BodyTooLong)?;
         if left > 0 {
             unfinished.add(payload);
             return Ok(None);
@@ -142,13 +176,24 @@ impl Content {
         let Self::AwaitBody(unfinished) = std::mem::take(self) else {
             return Ok(None);
         };
-        let Unfinished { head, properties, size, body, .. } = unfinished;
+        let Unfinished {
+            head,
+            properties,
+            size,
+            body,
+            ..
+        } = unfinished;
         let body = match body {
             Body::Discarded => None,
             Body::Kept(_) if is_whole => Some(chunk.slice_ref(payload)),
             Body::Kept(bytes) => Some(Bytes::from(bytes)),
         };
-        Ok(Some(Finished { head, properties, size, body }))
+        Ok(Some(Finished {
+            head,
+            properties,
+            size,
+            body,
+        }))
     }
 
     /// Bytes this keeps in memory until the rest has come.
@@ -156,7 +201,12 @@ impl Content {
         let bytes = match self {
             Self::Idle => 0,
             Self::AwaitHeader(head) => head.len(),
-            Self::AwaitBody(Unfinished { head, properties, body, .. }) => {
+            Self::AwaitBody(Unfinished {
+                head,
+                properties,
+                body,
+                ..
+            }) => {
                 let body_len = match body {
                     Body::Kept(bytes) => bytes.len(),
                     Body::Discarded => 0,
@@ -217,5 +267,118 @@ impl Unfinished {
             bytes.reserve_exact(wanted - bytes.len());
         }
         bytes.extend_from_slice(payload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::{Bytes, BytesMut};
+    use leveret_wire::{
+        BasicProperties,
+        content::ContentHeader,
+        frame::{self, Frame},
+        ids::ChannelId,
+        method::{Method, basic},
+        value::ShortString,
+    };
+
+    use super::Content;
+
+    /// Publish, header and two halves of a body in one chunk.
+    fn chunk() -> Bytes {
+        let (mut out, channel) = (BytesMut::new(), ChannelId::new(1));
+        let publish = basic::Publish {
+            exchange: ShortString::from_static("exchange"),
+            routing_key: ShortString::from_static("key"),
+            ..basic::Publish::default()
+        };
+        let properties = BasicProperties {
+            message_id: Some(ShortString::from_static("id")),
+            ..BasicProperties::default()
+        };
+        frame::put_method(&mut out, channel, &publish.into());
+        frame::put_content_header(&mut out, channel, 8, properties.encode().as_bytes());
+        frame::put_body_frames(&mut out, channel, b"12345678", 4 + frame::FRAME_OVERHEAD);
+        out.freeze()
+    }
+
+    fn next<'a>(chunk: &'a Bytes, at: &mut usize) -> Frame<'a> {
+        frame::next_frame(chunk, at, usize::MAX >> 1)
+            .expect("a good frame")
+            .expect("one more")
+    }
+
+    fn receive(content: &mut Content, chunk: &Bytes, frames: usize) {
+        let mut at = 0;
+        if let Method::Basic(basic::Basic::Publish(publish)) =
+            Method::decode(chunk, next(chunk, &mut at).payload).expect("a good method")
+        {
+            content.begin(publish);
+        }
+        for frame in 1..frames {
+            let payload = next(chunk, &mut at).payload;
+            if frame == 1 {
+                let header = ContentHeader::decode(chunk, payload).expect("a good header");
+                assert!(content.header(header, 100).expect("in order").is_none());
+            } else {
+                assert!(content.body(chunk, payload).expect("in order").is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn a_parked_content_keeps_no_chunk_alive_and_the_same_bytes() {
+        for frames in 1..=3 {
+            let (chunk, mut content) = (chunk(), Content::default());
+            receive(&mut content, &chunk, frames);
+            assert!(!chunk.is_unique());
+            let held = content.held_bytes();
+            content.park();
+            assert!(chunk.is_unique(), "after {frames} frames");
+            assert_eq!(content.held_bytes(), held);
+        }
+    }
+
+    #[test]
+    fn a_discarded_content_holds_nothing_and_still_counts_to_its_end() {
+        let (chunk, mut content) = (chunk(), Content::default());
+        receive(&mut content, &chunk, 3);
+        content.discard();
+        assert!(chunk.is_unique());
+        assert_eq!(content.held_bytes(), 2, "the empty word of flags");
+        let rest = Bytes::from_static(b"5678");
+        let finished = content
+            .body(&rest, &rest)
+            .expect("in order")
+            .expect("the end");
+        assert_eq!((finished.size, finished.body), (8, None));
+    }
+
+    #[test]
+    fn a_growing_body_never_reserves_more_than_was_announced_or_twice_what_came() {
+        let mut content = Content::default();
+        content.begin(basic::Publish::default());
+        let size = 100_000;
+        let header = ContentHeader {
+            class_id: 60.into(),
+            weight: 0,
+            body_size: size,
+            properties: super::RawProperties::EMPTY,
+        };
+        content.header(header, size).expect("in order");
+        let part = Bytes::from(vec![1; 700]);
+        let mut came = 0;
+        while came + 700 < size {
+            assert!(content.body(&part, &part).expect("in order").is_none());
+            came += 700;
+            let Content::AwaitBody(super::Unfinished {
+                body: super::Body::Kept(bytes),
+                ..
+            }) = &content
+            else {
+                panic!("a body is due");
+            };
+            assert!(bytes.capacity() as u64 <= size.min(2 * came));
+        }
     }
 }

@@ -38,8 +38,15 @@ impl Ledger {
     /// A delivery with a tag above all before it.
     pub(crate) fn push(&mut self, tag: DeliveryTag, queue: QueueId, seq: Seq) {
         let tag = tag.get();
-        debug_assert!(self.entries.back().is_none_or(|last| last.tag < tag), "tags rise");
-        self.entries.push_back(Entry { tag, at: Unacked { queue, seq }, is_settled: false });
+        debug_assert!(
+            self.entries.back().is_none_or(|last| last.tag < tag),
+            "tags rise"
+        );
+        self.entries.push_back(Entry {
+            tag,
+            at: Unacked { queue, seq },
+            is_settled: false,
+        });
         self.unacked += 1;
     }
 
@@ -84,7 +91,10 @@ impl Ledger {
 
     /// Everything that is unacked.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Unacked> {
-        self.entries.iter().filter(|entry| !entry.is_settled).map(|entry| entry.at)
+        self.entries
+            .iter()
+            .filter(|entry| !entry.is_settled)
+            .map(|entry| entry.at)
     }
 
     /// Where the unsettled entry with exactly this tag is.
@@ -96,9 +106,14 @@ impl Ledger {
         let at = if is_there(bound) {
             bound
         } else {
-            self.entries.binary_search_by_key(&tag, |entry| entry.tag).ok()?
+            self.entries
+                .binary_search_by_key(&tag, |entry| entry.tag)
+                .ok()?
         };
-        self.entries.get(at).is_some_and(|entry| !entry.is_settled).then_some(at)
+        self.entries
+            .get(at)
+            .is_some_and(|entry| !entry.is_settled)
+            .then_some(at)
     }
 
     fn tidy(&mut self) {
@@ -130,13 +145,17 @@ mod tests {
     }
 
     fn take(ledger: &mut Ledger, tag: u64) -> Option<u64> {
-        ledger.take(DeliveryTag::new(tag)).map(|unacked| unacked.seq.get())
+        ledger
+            .take(DeliveryTag::new(tag))
+            .map(|unacked| unacked.seq.get())
     }
 
     fn take_up_to(ledger: &mut Ledger, tag: u64) -> Option<Vec<u64>> {
         let mut taken = Vec::new();
         ledger
-            .take_up_to(DeliveryTag::new(tag), |unacked| taken.push(unacked.seq.get()))
+            .take_up_to(DeliveryTag::new(tag), |unacked| {
+                taken.push(unacked.seq.get())
+            })
             .then_some(taken)
     }
 

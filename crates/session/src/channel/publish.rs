@@ -9,7 +9,7 @@ use leveret_wire::{
 use super::content::Finished;
 use crate::{
     error::{ChannelError, ConnectionError, Fault},
-    sink::{Publish, Sink},
+    sink::{Publish, Routed, Sink},
 };
 
 /// The longest a message may live: ten years.
@@ -40,8 +40,13 @@ pub(crate) fn publish<S: Sink>(
     confirm: Option<u64>,
     publisher: Publisher<'_>,
     sink: &mut S,
-) -> Result<(), Fault> {
-    let Finished { head, properties, size, body } = content;
+) -> Result<Routed, Fault> {
+    let Finished {
+        head,
+        properties,
+        size,
+        body,
+    } = content;
     let channel = publisher.channel;
     if head.immediate {
         return Err(ConnectionError::Immediate.into());
@@ -59,8 +64,10 @@ pub(crate) fn publish<S: Sink>(
         }
     };
     let (persistent, priority) = (scan.delivery_mode == Some(2), scan.priority);
-    let headers = scan.headers.map(|table| properties.clone().into_bytes().slice_ref(table));
-    sink.publish(Publish {
+    let headers = scan
+        .headers
+        .map(|table| properties.clone().into_bytes().slice_ref(table));
+    let routed = sink.publish(Publish {
         channel,
         exchange: head.exchange,
         routing_key: head.routing_key,
@@ -74,7 +81,7 @@ pub(crate) fn publish<S: Sink>(
         properties,
         body,
     })?;
-    Ok(())
+    Ok(routed)
 }
 
 fn check(scan: &PropertyScan<'_>, publisher: Publisher<'_>) -> Result<Facts, ChannelError> {
@@ -88,9 +95,15 @@ fn check(scan: &PropertyScan<'_>, publisher: Publisher<'_>) -> Result<Facts, Cha
         && !publisher.is_impersonator
     {
         let user_id = printed(user_id);
-        return Err(ChannelError::ForeignUserId { user_id, user: publisher.user.clone() });
+        return Err(ChannelError::ForeignUserId {
+            user_id,
+            user: publisher.user.clone(),
+        });
     }
-    Ok(Facts { expiration_millis, has_cc })
+    Ok(Facts {
+        expiration_millis,
+        has_cc,
+    })
 }
 
 /// Whether there are extra routing keys; each kind has to be an array.
@@ -122,7 +135,10 @@ fn expiration(text: &[u8]) -> Result<u64, ChannelError> {
         [b'+', rest @ ..] => (false, rest),
         rest => (false, rest),
     };
-    let digits_len = unsigned.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let digits_len = unsigned
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
     let (digits, leftover) = unsigned.split_at(digits_len);
     let fail = |detail: String| {
         let expiration = printed(text);
@@ -226,9 +242,14 @@ mod tests {
 
     #[test]
     fn expirations_are_whole_numbers_up_to_ten_years() {
-        for (text, millis) in
-            [("0", 0), ("00", 0), ("-0", 0), ("+5", 5), ("060000", 60_000), ("315360000000", 315_360_000_000)]
-        {
+        for (text, millis) in [
+            ("0", 0),
+            ("00", 0),
+            ("-0", 0),
+            ("+5", 5),
+            ("060000", 60_000),
+            ("315360000000", 315_360_000_000),
+        ] {
             assert_eq!(expiration(text.as_bytes()), Ok(millis), "{text}");
         }
     }

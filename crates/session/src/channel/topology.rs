@@ -39,35 +39,55 @@ impl Channel {
                     internal,
                     arguments: arguments.detach(),
                 });
-                Next::Call(call, reply(nowait, exchange::DeclareOk {}))
+                Next::call(call, reply(nowait, exchange::DeclareOk {}))
             }
             exchange::Exchange::Delete(delete) => {
-                let exchange::Delete { exchange, if_unused, nowait, .. } = delete;
+                let exchange::Delete {
+                    exchange,
+                    if_unused,
+                    nowait,
+                    ..
+                } = delete;
                 let exchange = without_line_breaks(&exchange);
-                let call = Call::ExchangeDelete(ExchangeDelete { exchange, if_unused });
-                Next::Call(call, reply(nowait, exchange::DeleteOk {}))
+                let call = Call::ExchangeDelete(ExchangeDelete {
+                    exchange,
+                    if_unused,
+                });
+                Next::call(call, reply(nowait, exchange::DeleteOk {}))
             }
             exchange::Exchange::Bind(bind) => {
-                let exchange::Bind { destination, source, routing_key, nowait, arguments, .. } =
-                    bind;
+                let exchange::Bind {
+                    destination,
+                    source,
+                    routing_key,
+                    nowait,
+                    arguments,
+                    ..
+                } = bind;
                 let call = Call::ExchangeBind(ExchangeBind {
                     destination: without_line_breaks(&destination),
                     source: without_line_breaks(&source),
                     routing_key: routing_key.detach(),
                     arguments: arguments.detach(),
                 });
-                Next::Call(call, reply(nowait, exchange::BindOk {}))
+                Next::call(call, reply(nowait, exchange::BindOk {}))
             }
             exchange::Exchange::Unbind(unbind) => {
-                let exchange::Unbind { destination, source, routing_key, nowait, arguments, .. } =
-                    unbind;
+                let exchange::Unbind {
+                    destination,
+                    source,
+                    routing_key,
+                    nowait,
+                    arguments,
+                    ..
+                } = unbind;
                 let call = Call::ExchangeUnbind(ExchangeUnbind {
                     destination: without_line_breaks(&destination),
                     source: without_line_breaks(&source),
                     routing_key: routing_key.detach(),
                     arguments: arguments.detach(),
                 });
-                Next::Call(call, reply(nowait, exchange::UnbindOk {}))
+                Next::call(call, reply(nowait, exchange::UnbindOk {}))
             }
             exchange::Exchange::DeclareOk(_)
             | exchange::Exchange::DeleteOk(_)
@@ -77,15 +97,18 @@ impl Channel {
         Ok(next)
     }
 
-    pub(super) fn queue<S: Sink>(
-        &self,
-        method: queue::Queue,
-        sink: &mut S,
-    ) -> Result<Next, Fault> {
+    pub(super) fn queue<S: Sink>(&self, method: queue::Queue, sink: &mut S) -> Result<Next, Fault> {
         match method {
             queue::Queue::Declare(declare) => Ok(declare_queue(declare, sink)),
             queue::Queue::Bind(bind) => {
-                let queue::Bind { queue, exchange, routing_key, nowait, arguments, .. } = bind;
+                let queue::Bind {
+                    queue,
+                    exchange,
+                    routing_key,
+                    nowait,
+                    arguments,
+                    ..
+                } = bind;
                 let (queue, routing_key) = self.binding_end(&queue, &routing_key)?;
                 let call = Call::QueueBind(QueueBind {
                     queue,
@@ -93,10 +116,16 @@ impl Channel {
                     routing_key,
                     arguments: arguments.detach(),
                 });
-                Ok(Next::Call(call, reply(nowait, queue::BindOk {})))
+                Ok(Next::call(call, reply(nowait, queue::BindOk {})))
             }
             queue::Queue::Unbind(unbind) => {
-                let queue::Unbind { queue, exchange, routing_key, arguments, .. } = unbind;
+                let queue::Unbind {
+                    queue,
+                    exchange,
+                    routing_key,
+                    arguments,
+                    ..
+                } = unbind;
                 let (queue, routing_key) = self.binding_end(&queue, &routing_key)?;
                 let call = Call::QueueUnbind(QueueUnbind {
                     queue,
@@ -104,17 +133,30 @@ impl Channel {
                     routing_key,
                     arguments: arguments.detach(),
                 });
-                Ok(Next::Call(call, reply(false, queue::UnbindOk {})))
+                Ok(Next::call(call, reply(false, queue::UnbindOk {})))
             }
             queue::Queue::Purge(queue::Purge { queue, nowait, .. }) => {
                 let queue = self.named_queue(&queue)?;
-                Ok(Next::Call(Call::QueuePurge(QueuePurge { queue }), Then::QueuePurged { nowait }))
+                Ok(Next::call(
+                    Call::QueuePurge(QueuePurge { queue }),
+                    Then::QueuePurged { nowait },
+                ))
             }
             queue::Queue::Delete(delete) => {
-                let queue::Delete { queue, if_unused, if_empty, nowait, .. } = delete;
+                let queue::Delete {
+                    queue,
+                    if_unused,
+                    if_empty,
+                    nowait,
+                    ..
+                } = delete;
                 let queue = without_line_breaks(&self.named_queue(&queue)?);
-                let call = Call::QueueDelete(QueueDelete { queue, if_unused, if_empty });
-                Ok(Next::Call(call, Then::QueueDeleted { nowait }))
+                let call = Call::QueueDelete(QueueDelete {
+                    queue,
+                    if_unused,
+                    if_empty,
+                });
+                Ok(Next::call(call, Then::QueueDeleted { nowait }))
             }
             queue::Queue::DeclareOk(_)
             | queue::Queue::BindOk(_)
@@ -153,7 +195,11 @@ fn declare_queue<S: Sink>(declare: queue::Declare, sink: &mut S) -> Next {
     let queue = without_line_breaks(&queue);
     let server_named = queue.is_empty() && !passive;
     let call = Call::QueueDeclare(QueueDeclare {
-        queue: if server_named { sink.generate_name("amq.gen-") } else { queue },
+        queue: if server_named {
+            sink.generate_name("amq.gen-")
+        } else {
+            queue
+        },
         server_named,
         passive,
         durable,
@@ -161,7 +207,7 @@ fn declare_queue<S: Sink>(declare: queue::Declare, sink: &mut S) -> Next {
         auto_delete,
         arguments: arguments.detach(),
     });
-    Next::Call(call, Then::QueueDeclared { nowait })
+    Next::call(call, Then::QueueDeclared { nowait })
 }
 
 fn reply(nowait: bool, method: impl Into<Method>) -> Then {
@@ -174,6 +220,11 @@ fn without_line_breaks(name: &ShortString) -> ShortString {
     if !name.as_bytes().iter().any(is_break) {
         return name.detach();
     }
-    let kept: Vec<u8> = name.as_bytes().iter().copied().filter(|byte| !is_break(byte)).collect();
+    let kept: Vec<u8> = name
+        .as_bytes()
+        .iter()
+        .copied()
+        .filter(|byte| !is_break(byte))
+        .collect();
     ShortString::try_from(kept.as_slice()).expect("it only became shorter")
 }

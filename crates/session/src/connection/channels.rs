@@ -5,7 +5,10 @@ use crate::channel::Channel;
 /// Channels sorted by number; frames mostly ask for the same one again.
 #[derive(Debug, Default)]
 pub(super) struct Channels {
-    #[expect(clippy::vec_box, reason = "an opening in the middle moves those behind it")]
+    #[expect(
+        clippy::vec_box,
+        reason = "an opening in the middle moves those behind it"
+    )]
     sorted: Vec<Box<Channel>>,
     last: usize,
 }
@@ -16,8 +19,10 @@ impl Channels {
     }
 
     pub(super) fn find(&mut self, number: u16) -> Option<&mut Channel> {
-        let is_last =
-            self.sorted.get(self.last).is_some_and(|known| known.key().channel == number);
+        let is_last = self
+            .sorted
+            .get(self.last)
+            .is_some_and(|known| known.key().channel == number);
         if !is_last {
             self.last = self.position(number).ok()?;
         }
@@ -43,6 +48,7 @@ impl Channels {
     }
 
     fn position(&self, number: u16) -> Result<usize, usize> {
-        self.sorted.binary_search_by_key(&number, |known| known.key().channel)
+        self.sorted
+            .binary_search_by_key(&number, |known| known.key().channel)
     }
 }

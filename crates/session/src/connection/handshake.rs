@@ -46,9 +46,9 @@ impl Connection {
 
     /// One frame before the connection is open.
     pub(super) fn handshake(&mut self, now: Millis, input: &mut Input) -> Option<Step> {
-        let take_max = self.settings.frame_max as usize;
+        let take_max = (self.settings.frame_max as usize).max(PAYLOAD_MAX);
         match input.next_frame(PAYLOAD_MAX, take_max) {
-            Ok(Some((chunk, frame))) => self.handshake_frame(now, chunk, frame),
+            Ok(Some((chunk, frame, _))) => self.handshake_frame(now, chunk, frame),
             Ok(None) => Some(Step::NeedInput),
             Err(error) => {
                 if matches!(self.phase, Phase::Open(..)) {
@@ -68,7 +68,11 @@ impl Connection {
             FrameKind::Method if is_channel_0 => Method::decode(chunk, frame.payload),
             FrameKind::Method | FrameKind::Header | FrameKind::Body | FrameKind::Heartbeat => {
                 let description = frame.unexpected_text();
-                self.refuse(now, &ConnectionError::UnexpectedFrame { description }, NO_METHOD);
+                self.refuse(
+                    now,
+                    &ConnectionError::UnexpectedFrame { description },
+                    NO_METHOD,
+                );
                 return None;
             }
         };
@@ -94,7 +98,10 @@ impl Connection {
             }
             (Phase::Open(peer, _), Method::Connection(connection::Connection::Open(open))) => {
                 let vhost = open.virtual_host.detach();
-                let call = Call::OpenVhost { vhost, user: peer.user.clone() };
+                let call = Call::OpenVhost {
+                    vhost,
+                    user: peer.user.clone(),
+                };
                 self.waiting = Some(Waiting::OpenVhost { blamed });
                 Some(Step::Call(call))
             }
@@ -107,9 +114,15 @@ impl Connection {
     }
 
     fn start_ok(&mut self, now: Millis, start_ok: connection::StartOk) -> Option<Step> {
-        let connection::StartOk { client_properties, mechanism, response, .. } = start_ok;
+        let connection::StartOk {
+            client_properties,
+            mechanism,
+            response,
+            ..
+        } = start_ok;
         let capabilities = login::capabilities(&client_properties);
-        let Some(mechanism) = login::offered(&self.settings.mechanisms, mechanism.as_bytes()) else {
+        let Some(mechanism) = login::offered(&self.settings.mechanisms, mechanism.as_bytes())
+        else {
             self.drop_silently(now);
             return None;
         };
@@ -136,7 +149,10 @@ impl Connection {
             password: Password::new(Bytes::copy_from_slice(password)),
             client_properties: client_properties.detach(),
         };
-        self.waiting = Some(Waiting::Login { mechanism, capabilities });
+        self.waiting = Some(Waiting::Login {
+            mechanism,
+            capabilities,
+        });
         Some(Step::Call(Call::Login(login)))
     }
 
@@ -148,7 +164,10 @@ impl Connection {
             heartbeat: self.settings.heartbeat_secs,
         };
         self.put(&tune.into());
-        self.phase = Phase::Tune(Peer { user, is_impersonator });
+        self.phase = Phase::Tune(Peer {
+            user,
+            is_impersonator,
+        });
     }
 
     /// The credentials are not good. Only a client that can take it is told.
@@ -159,7 +178,9 @@ impl Connection {
         capabilities: Capabilities,
     ) {
         if capabilities.authentication_failure_close {
-            let error = ConnectionError::LoginRefused { mechanism: mechanism.name() };
+            let error = ConnectionError::LoginRefused {
+                mechanism: mechanism.name(),
+            };
             self.close_with(now.plus(settings::SILENT_DROP_MILLIS), &error, NO_METHOD);
         } else {
             self.drop_silently(now);
@@ -167,13 +188,23 @@ impl Connection {
     }
 
     fn tune_ok(&mut self, now: Millis, tune_ok: &connection::TuneOk, blamed: MethodIds) {
-        let connection::TuneOk { channel_max, frame_max, heartbeat } = *tune_ok;
+        let connection::TuneOk {
+            channel_max,
+            frame_max,
+            heartbeat,
+        } = *tune_ok;
         let Phase::Tune(peer) = std::mem::replace(&mut self.phase, Phase::Over) else {
             return;
         };
         self.heartbeat = Heartbeat::start(now, heartbeat);
         self.heartbeat_secs = heartbeat;
-        self.phase = Phase::Open(peer, Tuned { channel_max, frame_max });
+        self.phase = Phase::Open(
+            peer,
+            Tuned {
+                channel_max,
+                frame_max,
+            },
+        );
         if let Err(error) = check_tuning(&self.settings, tune_ok) {
             self.refuse(now, &error, blamed);
         }
@@ -189,13 +220,20 @@ impl Connection {
     }
 }
 
-fn check_tuning(
-    settings: &Settings,
-    tune_ok: &connection::TuneOk,
-) -> Result<(), ConnectionError> {
+fn check_tuning(settings: &Settings, tune_ok: &connection::TuneOk) -> Result<(), ConnectionError> {
     let frame_max_lowest = settings::FRAME_MAX_LOWEST.min(settings.frame_max);
-    check_limit("frame_max", tune_ok.frame_max, frame_max_lowest, settings.frame_max)?;
-    check_limit("channel_max", tune_ok.channel_max.into(), 1, settings.channel_max.into())
+    check_limit(
+        "frame_max",
+        tune_ok.frame_max,
+        frame_max_lowest,
+        settings.frame_max,
+    )?;
+    check_limit(
+        "channel_max",
+        tune_ok.channel_max.into(),
+        1,
+        settings.channel_max.into(),
+    )
 }
 
 fn check_limit(
@@ -212,7 +250,14 @@ fn check_limit(
     } else {
         return Ok(());
     };
-    Err(ConnectionError::Tuning { field, value, remark, comparison, bound, limit })
+    Err(ConnectionError::Tuning {
+        field,
+        value,
+        remark,
+        comparison,
+        bound,
+        limit,
+    })
 }
 
 /// What the server says of itself.
@@ -232,8 +277,11 @@ fn start(settings: &Settings) -> Method {
         .into_iter()
         .map(|name| (ShortString::from_static(name), FieldValue::Bool(true)))
         .collect();
-    let mechanisms: Vec<&str> =
-        settings.mechanisms.iter().map(|mechanism| mechanism.name()).collect();
+    let mechanisms: Vec<&str> = settings
+        .mechanisms
+        .iter()
+        .map(|mechanism| mechanism.name())
+        .collect();
     let text = |text: &String| FieldValue::text(text.as_str());
     connection::Start {
         version_major: 0,

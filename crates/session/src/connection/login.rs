@@ -13,7 +13,10 @@ pub(super) struct Credentials<'a> {
 
 /// The mechanism with exactly this name, if it is offered.
 pub(super) fn offered(mechanisms: &[Mechanism], name: &[u8]) -> Option<Mechanism> {
-    mechanisms.iter().copied().find(|mechanism| mechanism.name().as_bytes() == name)
+    mechanisms
+        .iter()
+        .copied()
+        .find(|mechanism| mechanism.name().as_bytes() == name)
 }
 
 /// NUL, user, NUL, password; no authorisation id in front and no NUL in the password.
@@ -32,14 +35,22 @@ pub(super) fn amqplain(response: &[u8]) -> Option<Credentials<'_>> {
         Some(RawValue::LongString(text) | RawValue::Bytes(text)) => Some(text),
         _ => None,
     };
-    Some(Credentials { user: text(b"LOGIN")?, password: text(b"PASSWORD")? })
+    Some(Credentials {
+        user: text(b"LOGIN")?,
+        password: text(b"PASSWORD")?,
+    })
 }
 
 /// Only what is `true` as a boolean counts.
 pub(super) fn capabilities(client_properties: &FieldTable) -> Capabilities {
-    let table = client_properties.get(b"capabilities").and_then(FieldValue::as_table);
+    let table = client_properties
+        .get(b"capabilities")
+        .and_then(FieldValue::as_table);
     let has = |key: &[u8]| {
-        table.and_then(|table| table.get(key)).and_then(FieldValue::as_bool) == Some(true)
+        table
+            .and_then(|table| table.get(key))
+            .and_then(FieldValue::as_bool)
+            == Some(true)
     };
     Capabilities {
         authentication_failure_close: has(b"authentication_failure_close"),
@@ -55,7 +66,10 @@ mod tests {
     #[test]
     fn plain_is_nul_user_nul_password() {
         let login = plain(b"\0guest\0secret").expect("well-formed");
-        assert_eq!((login.user, login.password), (&b"guest"[..], &b"secret"[..]));
+        assert_eq!(
+            (login.user, login.password),
+            (&b"guest"[..], &b"secret"[..])
+        );
         let nobody = plain(b"\0\0").expect("well-formed");
         assert_eq!((nobody.user, nobody.password), (&b""[..], &b""[..]));
     }
@@ -78,7 +92,10 @@ mod tests {
     fn amqplain_is_a_table_without_length() {
         let response = b"\x05LOGINS\0\0\0\x05guest\x08PASSWORDx\0\0\0\x06secret";
         let login = amqplain(response).expect("well-formed");
-        assert_eq!((login.user, login.password), (&b"guest"[..], &b"secret"[..]));
+        assert_eq!(
+            (login.user, login.password),
+            (&b"guest"[..], &b"secret"[..])
+        );
         let with_length = [&[0, 0, 0, response.len() as u8][..], response].concat();
         assert!(amqplain(&with_length).is_none());
         assert!(amqplain(b"\x05LOGINS\0\0\0\x05guest").is_none());

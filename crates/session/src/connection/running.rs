@@ -1,7 +1,10 @@
 //! An open connection: its frames, channel by channel.
 
 use bytes::{Bytes, BytesMut};
-use leveret_core::ids::{ChannelKey, ConnectionId};
+use leveret_core::{
+    ids::{ChannelKey, ConnectionId},
+    queue::Outcome,
+};
 use leveret_wire::{
     content::ContentHeader,
     frame::{Frame, FrameKind},
@@ -10,14 +13,18 @@ use leveret_wire::{
     value::ShortString,
 };
 
-use super::{Peer, Tuned, Waiting, channels::Channels};
+use super::{
+    Peer, Tuned, Waiting,
+    channels::Channels,
+    quick::{self, Quick},
+};
 use crate::{
     call::{Call, ChannelEnd, Password},
-    channel::{self as channels, Channel, Finished, Next, Publisher},
+    channel::{ACK, Channel, Finished, Next, PUBLISH, Publisher},
     error::{ChannelError, ConnectionError, Fault, MethodIds, NO_METHOD},
-    outgoing::News,
+    outgoing::{News, put_return},
     settings::Settings,
-    sink::Sink,
+    sink::{Routed, Sink},
 };
 
 /// What an open connection knows.
@@ -50,19 +57,29 @@ pub(super) struct Trouble {
 
 impl Trouble {
     fn new(fault: impl Into<Fault>, channel: ChannelId, blamed: MethodIds) -> Self {
-        Self { fault: fault.into(), channel: channel.get(), blamed }
+        Self {
+            fault: fault.into(),
+            channel: channel.get(),
+            blamed,
+        }
     }
 }
 
 /// A call, and what its answer leads to.
-type Asked = (Call, Waiting);
+type Asked = Box<(Call, Waiting)>;
 
 impl Running {
     pub(super) fn new(
         connection: ConnectionId,
         settings: &Settings,
-        Peer { user, is_impersonator }: Peer,
-        Tuned { channel_max, frame_max }: Tuned,
+        Peer {
+            user,
+            is_impersonator,
+        }: Peer,
+        Tuned {
+            channel_max,
+            frame_max,
+        }: Tuned,
     ) -> Self {
         Self {
             connection,
@@ -73,7 +90,9 @@ impl Running {
             frame_max: frame_max as usize,
             openings: 0,
             message_size_max: settings.message_size_max,
-            unfinished_max: settings.unfinished_content_max.max(settings.message_size_max),
+            unfinished_max: settings
+                .unfinished_content_max
+                .max(settings.message_size_max),
             unfinished_bytes: 0,
             unparked: Vec::new(),
         }
@@ -84,7 +103,9 @@ impl Running {
     }
 
     pub(super) fn channel(&mut self, key: ChannelKey) -> Option<&mut Channel> {
-        self.channels.find(key.channel).filter(|channel| channel.key() == key)
+        self.channels
+            .find(key.channel)
+            .filter(|channel| channel.key() == key)
     }
 
     pub(super) fn add_channel(&mut self, key: ChannelKey) {
@@ -92,9 +113,9 @@ impl Running {
     }
 
     pub(super) fn remove_channel(&mut self, key: ChannelKey) {
-        if let Some(channel) = self.channels.remove(key.channel) {
-            self.unfinished_bytes -= channel.counted_bytes();
-        }
+        let channel = self.channels.remove(key.channel);
+        // A channel ends between two contents.
+        debug_assert!(channel.is_none_or(|channel| channel.counted_bytes() == 0));
     }
 
     /// The server closes a channel: it waits for `close-ok`.
@@ -107,7 +128,11 @@ impl Running {
 
     /// Every open channel with its queues.
     pub(super) fn ends(&self) -> Vec<ChannelEnd> {
-        self.channels.iter().filter(|channel| channel.is_open()).map(Channel::end).collect()
+        self.channels
+            .iter()
+            .filter(|channel| channel.is_open())
+            .map(Channel::end)
+            .collect()
     }
 
     /// The channel with its queues.
@@ -129,11 +154,13 @@ impl Running {
         }
     }
 
-    /// Works on one frame; `frame` is a part of `chunk`.
+    /// Works on one frame, or on a publish with all its frames. `frame` is a part of `chunk` and ends
+    /// before `at`, which moves on with what was taken beside it.
     pub(super) fn frame<S: Sink>(
         &mut self,
         chunk: &Bytes,
         frame: Frame<'_>,
+        at: &mut usize,
         sink: &mut S,
         replies: &mut BytesMut,
     ) -> Result<Option<Asked>, Trouble> {
@@ -141,9 +168,9 @@ impl Running {
             return self.connection_frame(chunk, frame);
         }
         match frame.kind {
-            FrameKind::Method => self.method(chunk, frame, sink, replies),
-            FrameKind::Header => self.header(chunk, frame, sink).map(|()| None),
-            FrameKind::Body => self.body(chunk, frame, sink).map(|()| None),
+            FrameKind::Method => self.method(chunk, frame, at, sink, replies),
+            FrameKind::Header => self.header(chunk, frame, sink, replies).map(|()| None),
+            FrameKind::Body => self.body(chunk, frame, sink, replies).map(|()| None),
             FrameKind::Heartbeat => Err(unexpected(frame)),
         }
     }
@@ -177,12 +204,15 @@ impl Running {
         let blamed = method.ids();
         match method {
             Method::Connection(connection::Connection::Close(_)) => {
-                let call = Call::CloseConnection { channels: self.ends() };
-                Ok(Some((call, Waiting::CloseOk)))
+                let call = Call::CloseConnection {
+                    channels: self.ends(),
+                };
+                Ok(Some(Box::new((call, Waiting::CloseOk))))
             }
             Method::Connection(connection::Connection::UpdateSecret(update)) => {
                 let secret = Password::new(Bytes::copy_from_slice(update.new_secret.as_bytes()));
-                Ok(Some((Call::UpdateSecret { secret }, Waiting::UpdateSecret { blamed })))
+                let call = Call::UpdateSecret { secret };
+                Ok(Some(Box::new((call, Waiting::UpdateSecret { blamed }))))
             }
             Method::Connection(_)
             | Method::Channel(_)
@@ -202,6 +232,7 @@ impl Running {
         &mut self,
         chunk: &Bytes,
         frame: Frame<'_>,
+        at: &mut usize,
         sink: &mut S,
         replies: &mut BytesMut,
     ) -> Result<Option<Asked>, Trouble> {
@@ -209,14 +240,32 @@ impl Running {
         let Some(channel) = self.channels.find(id.get()) else {
             return self.method_on_closed_channel(chunk, frame).map(Some);
         };
+        if channel.is_open() && !channel.is_receiving() {
+            match quick::read(chunk, frame, at, self.frame_max, self.message_size_max) {
+                Some(Quick::Publish(content)) => {
+                    return self.publish(id, content, sink, replies).map(|()| None);
+                }
+                Some(Quick::Ack { tag, multiple }) => {
+                    let settled = channel.settle(tag, multiple, Outcome::Acked, sink);
+                    return settled
+                        .map(|()| None)
+                        .map_err(|error| Trouble::new(error, id, ACK));
+                }
+                None => {}
+            }
+        }
         channel
             .expects_method()
-            .map_err(|error| Trouble::new(error, id, channels::PUBLISH))?;
+            .map_err(|error| Trouble::new(error, id, PUBLISH))?;
         let method = decode(chunk, frame)?;
         let blamed = method.ids();
         let next = channel
             .method(method, sink, replies)
-            .map_err(|fault| Trouble { fault, channel: id.get(), blamed })?;
+            .map_err(|fault| Trouble {
+                fault,
+                channel: id.get(),
+                blamed,
+            })?;
         match next {
             Next::Go => {
                 if channel.is_receiving() && self.unparked.last() != Some(&id.get()) {
@@ -224,14 +273,23 @@ impl Running {
                 }
                 Ok(None)
             }
-            Next::Call(call, then) => {
+            Next::Call(asked) => {
+                let (call, then) = *asked;
                 let channel = channel.key();
-                Ok(Some((call, Waiting::Method { channel, blamed, then })))
+                Ok(Some(Box::new((
+                    call,
+                    Waiting::Method {
+                        channel,
+                        blamed,
+                        then,
+                    },
+                ))))
             }
             Next::Close => {
                 let end = channel.end();
                 let channel = end.channel;
-                Ok(Some((Call::CloseChannel(end), Waiting::ChannelCloseOk { channel })))
+                let call = Call::CloseChannel(end);
+                Ok(Some(Box::new((call, Waiting::ChannelCloseOk { channel }))))
             }
             Next::Free => {
                 let key = channel.key();
@@ -251,7 +309,11 @@ impl Running {
         let method = decode(chunk, frame)?;
         let blamed = method.ids();
         let Method::Channel(channel::Channel::Open(_)) = method else {
-            return Err(Trouble::new(ConnectionError::ExpectedChannelOpen, frame.channel, blamed));
+            return Err(Trouble::new(
+                ConnectionError::ExpectedChannelOpen,
+                frame.channel,
+                blamed,
+            ));
         };
         self.openings = self.openings.wrapping_add(1);
         let key = ChannelKey {
@@ -259,7 +321,10 @@ impl Running {
             channel: frame.channel.get(),
             opening: self.openings,
         };
-        Ok((Call::OpenChannel(key), Waiting::OpenChannel { channel: key }))
+        Ok(Box::new((
+            Call::OpenChannel(key),
+            Waiting::OpenChannel { channel: key },
+        )))
     }
 
     fn header<S: Sink>(
@@ -267,9 +332,10 @@ impl Running {
         chunk: &Bytes,
         frame: Frame<'_>,
         sink: &mut S,
+        replies: &mut BytesMut,
     ) -> Result<(), Trouble> {
         let id = frame.channel;
-        let trouble = |error: ConnectionError| Trouble::new(error, id, channels::PUBLISH);
+        let trouble = |error: ConnectionError| Trouble::new(error, id, PUBLISH);
         let Some(channel) = self.channels.find(id.get()) else {
             self.check_channel_count(id)?;
             return Err(trouble(ConnectionError::ExpectedMethod));
@@ -277,8 +343,11 @@ impl Running {
         channel.expects_header().map_err(trouble)?;
         let header = ContentHeader::decode(chunk, frame.payload)
             .map_err(|error| trouble(ConnectionError::Content(error)))?;
-        match channel.header(header, self.message_size_max).map_err(trouble)? {
-            Some(content) => self.publish(id, content, sink),
+        match channel
+            .header(header, self.message_size_max)
+            .map_err(trouble)?
+        {
+            Some(content) => self.publish(id, content, sink, replies),
             None => {
                 if self.unparked.last() != Some(&id.get()) {
                     self.unparked.push(id.get());
@@ -293,15 +362,16 @@ impl Running {
         chunk: &Bytes,
         frame: Frame<'_>,
         sink: &mut S,
+        replies: &mut BytesMut,
     ) -> Result<(), Trouble> {
         let id = frame.channel;
-        let trouble = |error: ConnectionError| Trouble::new(error, id, channels::PUBLISH);
+        let trouble = |error: ConnectionError| Trouble::new(error, id, PUBLISH);
         let Some(channel) = self.channels.find(id.get()) else {
             self.check_channel_count(id)?;
             return Err(trouble(ConnectionError::ExpectedMethod));
         };
         match channel.body(chunk, frame.payload).map_err(trouble)? {
-            Some(content) => self.publish(id, content, sink),
+            Some(content) => self.publish(id, content, sink, replies),
             None => {
                 self.recount(id.get());
                 self.check_unfinished(id)
@@ -315,6 +385,7 @@ impl Running {
         id: ChannelId,
         content: Finished,
         sink: &mut S,
+        replies: &mut BytesMut,
     ) -> Result<(), Trouble> {
         if self.unparked.last() == Some(&id.get()) {
             self.unparked.pop();
@@ -332,9 +403,17 @@ impl Running {
             is_impersonator: self.is_impersonator,
             message_size_max: self.message_size_max,
         };
-        channel
+        let routed = channel
             .publish(content, publisher, sink)
-            .map_err(|fault| Trouble { fault, channel: id.get(), blamed: channels::PUBLISH })
+            .map_err(|fault| Trouble {
+                fault,
+                channel: id.get(),
+                blamed: PUBLISH,
+            })?;
+        if let Routed::Returned(message) = routed {
+            put_return(replies, id, &message, self.frame_max);
+        }
+        Ok(())
     }
 
     fn check_channel_count(&self, id: ChannelId) -> Result<(), Trouble> {
@@ -342,7 +421,11 @@ impl Running {
         if self.channels.len() < usize::from(max) {
             return Ok(());
         }
-        Err(Trouble::new(ConnectionError::TooManyChannels { max }, id, NO_METHOD))
+        Err(Trouble::new(
+            ConnectionError::TooManyChannels { max },
+            id,
+            NO_METHOD,
+        ))
     }
 
     fn check_unfinished(&self, id: ChannelId) -> Result<(), Trouble> {
@@ -350,7 +433,11 @@ impl Running {
         if self.unfinished_bytes <= max {
             return Ok(());
         }
-        Err(Trouble::new(ChannelError::TooMuchUnfinished { max }, id, channels::PUBLISH))
+        Err(Trouble::new(
+            ChannelError::TooMuchUnfinished { max },
+            id,
+            PUBLISH,
+        ))
     }
 
     fn recount(&mut self, number: u16) {
@@ -373,5 +460,9 @@ fn decode(chunk: &Bytes, frame: Frame<'_>) -> Result<Method, Trouble> {
 
 fn unexpected(frame: Frame<'_>) -> Trouble {
     let description = frame.unexpected_text();
-    Trouble::new(ConnectionError::UnexpectedFrame { description }, frame.channel, NO_METHOD)
+    Trouble::new(
+        ConnectionError::UnexpectedFrame { description },
+        frame.channel,
+        NO_METHOD,
+    )
 }

@@ -31,12 +31,22 @@ pub(super) struct Run {
 
 impl Confirms {
     pub(super) const fn new() -> Self {
-        Self { first: 1, owed: VecDeque::new() }
+        Self {
+            first: 1,
+            owed: VecDeque::new(),
+        }
     }
 
     pub(super) fn expect(&mut self, number: u64, targets: u32) {
-        debug_assert_eq!(number, self.first + self.owed.len() as u64, "numbers are given in order");
-        self.owed.push_back(Owed { open: targets, refused: false });
+        debug_assert_eq!(
+            number,
+            self.first + self.owed.len() as u64,
+            "numbers are given in order"
+        );
+        self.owed.push_back(Owed {
+            open: targets,
+            refused: false,
+        });
     }
 
     /// One target of a publish answered; unknown numbers were answered before.
@@ -60,12 +70,20 @@ impl Confirms {
     pub(super) fn take_run(&mut self) -> Option<Run> {
         let refused = self.owed.front()?.refused;
         let mut count = 0;
-        while self.owed.front().is_some_and(|owed| owed.open == 0 && owed.refused == refused) {
+        while self
+            .owed
+            .front()
+            .is_some_and(|owed| owed.open == 0 && owed.refused == refused)
+        {
             self.owed.pop_front();
             count += 1;
         }
         self.first += count;
-        (count > 0).then_some(Run { last: self.first - 1, count, accepted: !refused })
+        (count > 0).then_some(Run {
+            last: self.first - 1,
+            count,
+            accepted: !refused,
+        })
     }
 }
 
@@ -81,7 +99,14 @@ mod tests {
         assert!(!confirms.has_decided());
         assert_eq!(confirms.take_run(), None);
         confirms.answer(1, true);
-        assert_eq!(confirms.take_run(), Some(Run { last: 2, count: 2, accepted: true }));
+        assert_eq!(
+            confirms.take_run(),
+            Some(Run {
+                last: 2,
+                count: 2,
+                accepted: true
+            })
+        );
         assert_eq!(confirms.take_run(), None);
     }
 
@@ -99,9 +124,21 @@ mod tests {
         assert_eq!(
             runs,
             [
-                Run { last: 1, count: 1, accepted: true },
-                Run { last: 2, count: 1, accepted: false },
-                Run { last: 4, count: 2, accepted: true },
+                Run {
+                    last: 1,
+                    count: 1,
+                    accepted: true
+                },
+                Run {
+                    last: 2,
+                    count: 1,
+                    accepted: false
+                },
+                Run {
+                    last: 4,
+                    count: 2,
+                    accepted: true
+                },
             ]
         );
     }

@@ -1,5 +1,7 @@
 //! Bytes on their way out: small things in one growing buffer, large bodies as slices between.
 
+use std::fmt;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use leveret_core::message::Message;
 use leveret_wire::{
@@ -8,16 +10,29 @@ use leveret_wire::{
 };
 
 /// Segments for one vectored write.
-#[derive(Debug)]
 pub(super) struct Segments {
     done: Vec<Bytes>,
     done_bytes: usize,
     tail: BytesMut,
 }
 
+impl fmt::Debug for Segments {
+    // No bytes: they are other people's messages.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Segments")
+            .field("done", &self.done.len())
+            .field("pending_bytes", &self.pending_bytes())
+            .finish()
+    }
+}
+
 impl Segments {
     pub(super) fn new() -> Self {
-        Self { done: Vec::new(), done_bytes: 0, tail: BytesMut::new() }
+        Self {
+            done: Vec::new(),
+            done_bytes: 0,
+            tail: BytesMut::new(),
+        }
     }
 
     /// Where small things are encoded.
@@ -32,7 +47,12 @@ impl Segments {
     /// Header and body of a message; a large body is not copied.
     pub(super) fn put_content(&mut self, channel: ChannelId, message: &Message, frame_max: usize) {
         let body = message.body();
-        frame::put_content_header(&mut self.tail, channel, body.len() as u64, message.properties());
+        frame::put_content_header(
+            &mut self.tail,
+            channel,
+            body.len() as u64,
+            message.properties(),
+        );
         match message.shared_body() {
             None => frame::put_body_frames(&mut self.tail, channel, body, frame_max),
             Some(shared) => self.put_shared_body(channel, shared, frame_max),

@@ -7,8 +7,8 @@ use leveret_wire::{
 };
 
 use crate::support::{
-    Event, MISSING, Scenario, body_frame, declare, declare_ok, header_frame, key, method_frame, passive,
-    publish_method, queue_id, raw_frame, short, tune_ok,
+    Event, MISSING, Scenario, body_frame, declare, declare_ok, header_frame, key, method_frame,
+    passive, publish_method, queue_id, raw_frame, short, tune_ok,
 };
 
 const NO_QUEUE: &str = "NOT_FOUND - no queue 'missing' in vhost '/'";
@@ -16,7 +16,10 @@ const SECOND_OPEN: &str = "CHANNEL_ERROR - second 'channel.open' seen";
 const EXPECTED_OPEN: &str = "CHANNEL_ERROR - expected 'channel.open'";
 
 fn close() -> channel::Close {
-    channel::Close { reply_code: 200, ..channel::Close::default() }
+    channel::Close {
+        reply_code: 200,
+        ..channel::Close::default()
+    }
 }
 
 #[test]
@@ -25,9 +28,17 @@ fn every_opening_of_a_number_is_another_channel() {
     for opening in 1..=3 {
         scenario.send(65_535, channel::Open::default());
         assert_eq!(scenario.the_call(), Call::OpenChannel(key(65_535, opening)));
-        scenario.expect(65_535, channel::OpenOk { channel_id: LongString::empty() });
+        scenario.expect(
+            65_535,
+            channel::OpenOk {
+                channel_id: LongString::empty(),
+            },
+        );
         scenario.send(65_535, close());
-        let end = ChannelEnd { channel: key(65_535, opening), queues: vec![] };
+        let end = ChannelEnd {
+            channel: key(65_535, opening),
+            queues: vec![],
+        };
         assert_eq!(scenario.the_call(), Call::CloseChannel(end));
         scenario.expect(65_535, channel::CloseOk {});
     }
@@ -105,7 +116,10 @@ fn only_as_many_channels_as_agreed_are_open_at_once() {
 #[test]
 fn a_limit_of_the_broker_ends_the_connection() {
     let mut scenario = Scenario::open();
-    let refusal = OpenRefusal::UserChannels { user: short("U"), max: 1 };
+    let refusal = OpenRefusal::UserChannels {
+        user: short("U"),
+        max: 1,
+    };
     scenario.answer_next(Answer::OpenRefused(refusal));
     scenario.send(1, channel::Open::default());
     let text = "NOT_ALLOWED - number of channels opened for user 'U' has reached the maximum allowed \
@@ -119,7 +133,10 @@ fn a_refusal_closes_the_channel_and_no_other() {
     scenario.consume(1, "q", "t", false);
     scenario.send(1, passive(MISSING));
     let events = scenario.events();
-    let end = ChannelEnd { channel: key(1, 1), queues: vec![queue_id("q")] };
+    let end = ChannelEnd {
+        channel: key(1, 1),
+        queues: vec![queue_id("q")],
+    };
     assert_eq!(events.last(), Some(&Event::Call(Call::CloseChannel(end))));
     scenario.expect_channel_close(1, 404, NO_QUEUE, (50, 10));
     scenario.send(2, declare("q"));
@@ -144,8 +161,7 @@ fn everything_is_ignored_between_the_brokers_close_and_close_ok() {
         bytes.extend_from_slice(&method_frame(1, method));
     }
     for body in [&b""[..], &[1; 10_000]] {
-        let publish =
-            crate::support::publish_frames(1, MISSING, "", &Default::default(), body);
+        let publish = crate::support::publish_frames(1, MISSING, "", &Default::default(), body);
         bytes.extend_from_slice(&publish);
     }
     scenario.send_bytes(&bytes);
@@ -268,6 +284,12 @@ fn flow_is_answered_and_silence_is_not_to_be_had() {
 #[test]
 fn access_request_gets_ticket_1() {
     let mut scenario = Scenario::with_channel();
-    scenario.send(1, access::Request { realm: short("/data"), ..access::Request::default() });
+    scenario.send(
+        1,
+        access::Request {
+            realm: short("/data"),
+            ..access::Request::default()
+        },
+    );
     scenario.expect(1, access::RequestOk { ticket: 1 });
 }

@@ -1,19 +1,25 @@
 //! `confirm.select`, the numbers of publishes, and how they are answered.
 
 use leveret_session::Outgoing;
-use leveret_wire::{
-    ReplyCode,
-    method::{Method, basic, channel, confirm, tx},
-};
+use leveret_wire::method::{Method, basic, channel, confirm, tx};
 
-use crate::support::{Event, MISSING, Scenario, key, message, passive, short};
+use crate::support::{Event, MISSING, Scenario, key, passive};
 
 fn ack(tag: u64, multiple: bool) -> Method {
-    basic::Ack { delivery_tag: tag.into(), multiple }.into()
+    basic::Ack {
+        delivery_tag: tag.into(),
+        multiple,
+    }
+    .into()
 }
 
 fn nack(tag: u64, multiple: bool) -> Method {
-    basic::Nack { delivery_tag: tag.into(), multiple, requeue: true }.into()
+    basic::Nack {
+        delivery_tag: tag.into(),
+        multiple,
+        requeue: true,
+    }
+    .into()
 }
 
 fn numbers(scenario: &mut Scenario) -> Vec<Option<u64>> {
@@ -42,7 +48,10 @@ fn publishes_are_numbered_from_the_select_on() {
     scenario.send(1, confirm::Select { nowait: true });
     scenario.publish(1, "", "q", b"x");
     scenario.expect_nothing();
-    assert_eq!(numbers(&mut scenario), [None, Some(1), None, Some(2), Some(3)]);
+    assert_eq!(
+        numbers(&mut scenario),
+        [None, Some(1), None, Some(2), Some(3)]
+    );
 }
 
 #[test]
@@ -79,24 +88,6 @@ fn a_single_confirm_covers_nothing_else() {
 }
 
 #[test]
-fn a_publish_to_nobody_is_confirmed_behind_its_return() {
-    let mut scenario = confirming();
-    let message = message("x", "k", b"body");
-    scenario.outgoing.return_message(key(1, 1), ReplyCode::NoRoute, &message);
-    scenario.outgoing.expect_confirm(key(1, 1), 1, 0);
-    scenario.turn();
-    let returned = basic::Return {
-        reply_code: 312,
-        reply_text: short("NO_ROUTE"),
-        exchange: short("x"),
-        routing_key: short("k"),
-    };
-    scenario.expect(1, returned);
-    scenario.expect_body(1, b"body");
-    scenario.expect(1, ack(1, false));
-}
-
-#[test]
 fn several_queues_have_to_answer_and_one_can_refuse() {
     let mut scenario = confirming();
     scenario.outgoing.expect_confirm(key(1, 1), 1, 3);
@@ -127,7 +118,10 @@ fn confirms_of_before_are_dropped() {
     if seen[0] == ack(1, false) {
         seen = vec![scenario.next_method().1];
     }
-    assert!(matches!(seen[0], Method::Channel(channel::Channel::Close(_))));
+    assert!(matches!(
+        seen[0],
+        Method::Channel(channel::Channel::Close(_))
+    ));
     scenario.expect_nothing();
     scenario.send(1, channel::CloseOk {});
     scenario.open_channel(1);

@@ -9,14 +9,17 @@ use leveret_wire::{
 };
 
 use crate::support::{
-    Scenario, declare, key, method_frame, publish_method, queue_id, raw_frame, raw_frame_with_end, short,
-    tune_ok,
+    Scenario, declare, key, method_frame, publish_method, queue_id, raw_frame, raw_frame_with_end,
+    short, tune_ok,
 };
 
 const UNEXPECTED: &str = "CHANNEL_ERROR - unexpected method in connection state running";
 
 fn close() -> connection::Close {
-    connection::Close { reply_code: 200, ..connection::Close::default() }
+    connection::Close {
+        reply_code: 200,
+        ..connection::Close::default()
+    }
 }
 
 #[test]
@@ -85,7 +88,9 @@ fn a_new_secret_is_taken_or_ends_the_connection() {
     };
     let mut scenario = Scenario::open();
     scenario.send(0, update.clone());
-    let Call::UpdateSecret { secret } = scenario.the_call() else { panic!("no secret") };
+    let Call::UpdateSecret { secret } = scenario.the_call() else {
+        panic!("no secret")
+    };
     assert_eq!(secret.expose(), b"another");
     scenario.expect(0, connection::UpdateSecretOk {});
     scenario.answer_next(Answer::OpenRefused(OpenRefusal::NewSecret));
@@ -106,9 +111,18 @@ fn a_close_is_answered_when_everything_was_released() {
     let mut queues = vec![queue_id("q"), queue_id("r")];
     queues.sort_unstable();
     let channels = vec![
-        ChannelEnd { channel: key(1, 1), queues: vec![queue_id("q")] },
-        ChannelEnd { channel: key(2, 2), queues: vec![] },
-        ChannelEnd { channel: key(3, 3), queues },
+        ChannelEnd {
+            channel: key(1, 1),
+            queues: vec![queue_id("q")],
+        },
+        ChannelEnd {
+            channel: key(2, 2),
+            queues: vec![],
+        },
+        ChannelEnd {
+            channel: key(3, 3),
+            queues,
+        },
     ];
     assert_eq!(scenario.connection.open_channels(), channels);
     assert_eq!(scenario.the_call(), Call::CloseConnection { channels });
@@ -137,14 +151,26 @@ fn after_close_ok_only_another_close_is_answered() {
 
 #[test]
 fn the_wait_for_the_client_is_a_short_heartbeat_at_most() {
-    for (heartbeat, wait) in [(0, 30_000), (5, 5000), (29, 29_000), (30, 30_000), (600, 30_000)] {
+    for (heartbeat, wait) in [
+        (0, 30_000),
+        (5, 5000),
+        (29, 29_000),
+        (30, 30_000),
+        (600, 30_000),
+    ] {
         let tune_ok = tune_ok(2047, 131_072, heartbeat);
         let mut scenario = Scenario::open_with(Settings::default(), tune_ok);
         scenario.send(0, close());
-        assert_eq!(scenario.connection.next_deadline(), Some(scenario.now.plus(wait)));
+        assert_eq!(
+            scenario.connection.next_deadline(),
+            Some(scenario.now.plus(wait))
+        );
         let mut scenario = Scenario::open_with(Settings::default(), tune_ok_again(heartbeat));
         scenario.send(0, channel::Open::default());
-        assert_eq!(scenario.connection.next_deadline(), Some(scenario.now.plus(wait)));
+        assert_eq!(
+            scenario.connection.next_deadline(),
+            Some(scenario.now.plus(wait))
+        );
     }
 }
 
@@ -188,7 +214,10 @@ fn a_framing_fault_is_told_and_nothing_more_is_read() {
     scenario.consume(1, "q", "t", false);
     scenario.forget();
     scenario.send_bytes(&raw_frame_with_end(1, 1, b"\x00\x14\x00\x14\x01", 205));
-    let channels = vec![ChannelEnd { channel: key(1, 1), queues: vec![queue_id("q")] }];
+    let channels = vec![ChannelEnd {
+        channel: key(1, 1),
+        queues: vec![queue_id("q")],
+    }];
     assert_eq!(scenario.the_call(), Call::CloseConnection { channels });
     let Method::Connection(connection::Connection::Close(close)) = scenario.next_method().1 else {
         panic!("no close");
@@ -198,8 +227,16 @@ fn a_framing_fault_is_told_and_nothing_more_is_read() {
     assert!(close.reply_text.to_str().expect("text").starts_with(
         "FRAME_ERROR - type 1, all octets = <<0,20,0,20,1>>: {invalid_frame_end_marker,"
     ));
-    assert_eq!(scenario.close, Some(CloseHow::Linger { until: scenario.now.plus(3000) }));
-    assert_eq!(scenario.connection.next_deadline(), Some(scenario.now.plus(3000)));
+    assert_eq!(
+        scenario.close,
+        Some(CloseHow::Linger {
+            until: scenario.now.plus(3000)
+        })
+    );
+    assert_eq!(
+        scenario.connection.next_deadline(),
+        Some(scenario.now.plus(3000))
+    );
 }
 
 #[test]
@@ -210,7 +247,10 @@ fn the_server_can_end_a_connection_for_its_own_reasons() {
         "broker forced connection closure with reason 'shutdown'",
     );
     scenario.turn();
-    let channels = vec![ChannelEnd { channel: key(1, 1), queues: vec![] }];
+    let channels = vec![ChannelEnd {
+        channel: key(1, 1),
+        queues: vec![],
+    }];
     assert_eq!(scenario.the_call(), Call::CloseConnection { channels });
     let text = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'";
     scenario.expect_connection_close(320, text, (0, 0));
@@ -220,9 +260,19 @@ fn the_server_can_end_a_connection_for_its_own_reasons() {
 fn the_end_waits_for_the_answer_that_is_due() {
     let mut scenario = Scenario::with_channel();
     scenario.is_holding_answers = true;
-    scenario.send(1, basic::Get { queue: short("q"), ..basic::Get::default() });
-    scenario.connection.force_close(ReplyCode::ConnectionForced, "bye");
-    scenario.connection.force_close(ReplyCode::ConnectionForced, "the first reason counts");
+    scenario.send(
+        1,
+        basic::Get {
+            queue: short("q"),
+            ..basic::Get::default()
+        },
+    );
+    scenario
+        .connection
+        .force_close(ReplyCode::ConnectionForced, "bye");
+    scenario
+        .connection
+        .force_close(ReplyCode::ConnectionForced, "the first reason counts");
     scenario.turn();
     scenario.expect_nothing();
     scenario.is_holding_answers = false;
@@ -234,7 +284,9 @@ fn the_end_waits_for_the_answer_that_is_due() {
 #[test]
 fn a_handshake_is_ended_without_a_word() {
     let mut scenario = Scenario::accepted();
-    scenario.connection.force_close(ReplyCode::ConnectionForced, "bye");
+    scenario
+        .connection
+        .force_close(ReplyCode::ConnectionForced, "bye");
     scenario.turn();
     scenario.expect_nothing();
     assert_eq!(scenario.close, Some(CloseHow::Now));
@@ -246,7 +298,9 @@ fn a_connection_that_ends_anyway_is_not_closed_again() {
     scenario.send(0, close());
     scenario.expect(0, connection::CloseOk {});
     scenario.forget();
-    scenario.connection.force_close(ReplyCode::ConnectionForced, "bye");
+    scenario
+        .connection
+        .force_close(ReplyCode::ConnectionForced, "bye");
     scenario.turn();
     scenario.expect_nothing();
     assert_eq!(scenario.events(), []);

@@ -18,11 +18,18 @@ fn consume(queue: &str, tag: &str) -> basic::Consume {
 }
 
 fn qos(prefetch_size: u32, prefetch_count: u16, global: bool) -> basic::Qos {
-    basic::Qos { prefetch_size, prefetch_count, global }
+    basic::Qos {
+        prefetch_size,
+        prefetch_count,
+        global,
+    }
 }
 
 fn consumer(number: u32) -> ConsumerId {
-    ConsumerId { channel: key(1, 1), number }
+    ConsumerId {
+        channel: key(1, 1),
+        number,
+    }
 }
 
 #[test]
@@ -48,7 +55,12 @@ fn a_consume_reaches_the_broker_whole() {
     };
     assert_eq!(scenario.the_call(), Call::Consume(expected));
     scenario.expect(1, basic::QosOk {});
-    scenario.expect(1, basic::ConsumeOk { consumer_tag: short("t") });
+    scenario.expect(
+        1,
+        basic::ConsumeOk {
+            consumer_tag: short("t"),
+        },
+    );
 }
 
 #[test]
@@ -58,8 +70,16 @@ fn prefetch_counts_for_consumers_that_come_later_and_want_to_ack() {
         if let Some(qos) = qos {
             scenario.send(1, qos);
         }
-        scenario.send(1, basic::Consume { no_ack, ..consume("q", tag) });
-        let Call::Consume(consume) = scenario.the_call() else { panic!("no consume") };
+        scenario.send(
+            1,
+            basic::Consume {
+                no_ack,
+                ..consume("q", tag)
+            },
+        );
+        let Call::Consume(consume) = scenario.the_call() else {
+            panic!("no consume")
+        };
         consume.prefetch
     };
     assert_eq!(prefetch_of(None, false, "a"), 0);
@@ -83,14 +103,23 @@ fn an_empty_tag_is_invented_and_told_if_anybody_waits() {
     scenario.send(1, consume("q", ""));
     let tag = short("amq.ctag-0000000000000000000001");
     scenario.expect(1, basic::ConsumeOk { consumer_tag: tag });
-    scenario.send(1, basic::Consume { nowait: true, ..consume("q", "") });
+    scenario.send(
+        1,
+        basic::Consume {
+            nowait: true,
+            ..consume("q", "")
+        },
+    );
     scenario.expect_nothing();
     assert!(scenario.deliver(consumer(2), "q", 1, b"x"));
     let (_, delivery) = scenario.next_method();
     let leveret_wire::Method::Basic(basic::Basic::Deliver(deliver)) = delivery else {
         panic!("no delivery");
     };
-    assert_eq!(deliver.consumer_tag, short("amq.ctag-0000000000000000000002"));
+    assert_eq!(
+        deliver.consumer_tag,
+        short("amq.ctag-0000000000000000000002")
+    );
 }
 
 #[test]
@@ -107,8 +136,19 @@ fn a_tag_names_one_consumer_of_a_channel() {
 fn a_tag_is_free_after_a_cancel_or_a_refusal() {
     let mut scenario = Scenario::with_channel();
     let first = scenario.consume(1, "q", "t", false);
-    scenario.send(1, basic::Cancel { consumer_tag: short("t"), nowait: false });
-    scenario.expect(1, basic::CancelOk { consumer_tag: short("t") });
+    scenario.send(
+        1,
+        basic::Cancel {
+            consumer_tag: short("t"),
+            nowait: false,
+        },
+    );
+    scenario.expect(
+        1,
+        basic::CancelOk {
+            consumer_tag: short("t"),
+        },
+    );
     let second = scenario.consume(1, "q", "t", false);
     assert_eq!((first, second), (consumer(1), consumer(2)));
 }
@@ -120,7 +160,10 @@ fn refusals_close_the_channel_with_the_ids_of_consume() {
     let text = "NOT_FOUND - no queue 'missing' in vhost '/'";
     scenario.expect_channel_close(1, 404, text, (60, 20));
     scenario.open_channel(1);
-    let refusal = Refusal::ExclusiveUse { name: short("q"), vhost: short("/") };
+    let refusal = Refusal::ExclusiveUse {
+        name: short("q"),
+        vhost: short("/"),
+    };
     scenario.answer_next(Answer::Refused(refusal));
     scenario.send(1, consume("q", "t"));
     let text = "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use";
@@ -130,7 +173,9 @@ fn refusals_close_the_channel_with_the_ids_of_consume() {
 #[test]
 fn a_refusal_of_a_hard_code_closes_the_connection() {
     let mut scenario = Scenario::with_channel();
-    let refusal = Refusal::NotImplemented { what: "not for this queue".to_owned() };
+    let refusal = Refusal::NotImplemented {
+        what: "not for this queue".to_owned(),
+    };
     scenario.answer_next(Answer::Refused(refusal));
     scenario.send(1, consume("q", "t"));
     scenario.expect_connection_close(540, "NOT_IMPLEMENTED - not for this queue", (60, 20));
@@ -142,11 +187,25 @@ fn a_cancel_names_consumer_and_queue_and_nowait_keeps_quiet() {
     for nowait in [false, true] {
         let consumer = scenario.consume(1, "q", "t", false);
         scenario.forget();
-        scenario.send(1, basic::Cancel { consumer_tag: short("t"), nowait });
-        let cancel = Cancel { consumer, queue: queue_id("q") };
+        scenario.send(
+            1,
+            basic::Cancel {
+                consumer_tag: short("t"),
+                nowait,
+            },
+        );
+        let cancel = Cancel {
+            consumer,
+            queue: queue_id("q"),
+        };
         assert_eq!(scenario.the_call(), Call::Cancel(cancel));
         if !nowait {
-            scenario.expect(1, basic::CancelOk { consumer_tag: short("t") });
+            scenario.expect(
+                1,
+                basic::CancelOk {
+                    consumer_tag: short("t"),
+                },
+            );
         }
         scenario.expect_nothing();
     }
@@ -157,9 +216,26 @@ fn a_cancel_of_nobody_is_answered_at_once() {
     let mut scenario = Scenario::with_channels(2);
     scenario.consume(2, "q", "t", false);
     scenario.forget();
-    scenario.send(1, basic::Cancel { consumer_tag: short("t"), nowait: false });
-    scenario.expect(1, basic::CancelOk { consumer_tag: short("t") });
-    scenario.send(1, basic::Cancel { consumer_tag: short("t"), nowait: true });
+    scenario.send(
+        1,
+        basic::Cancel {
+            consumer_tag: short("t"),
+            nowait: false,
+        },
+    );
+    scenario.expect(
+        1,
+        basic::CancelOk {
+            consumer_tag: short("t"),
+        },
+    );
+    scenario.send(
+        1,
+        basic::Cancel {
+            consumer_tag: short("t"),
+            nowait: true,
+        },
+    );
     scenario.expect_nothing();
     assert_eq!(scenario.events(), []);
 }
@@ -169,9 +245,21 @@ fn deliveries_before_the_cancel_can_still_be_acked() {
     let mut scenario = Scenario::with_channel();
     let consumer = scenario.consume(1, "q", "t", false);
     scenario.deliver(consumer, "q", 31, b"x");
-    scenario.send(1, basic::Cancel { consumer_tag: short("t"), nowait: true });
+    scenario.send(
+        1,
+        basic::Cancel {
+            consumer_tag: short("t"),
+            nowait: true,
+        },
+    );
     scenario.events();
-    scenario.send(1, basic::Ack { delivery_tag: 1.into(), multiple: false });
+    scenario.send(
+        1,
+        basic::Ack {
+            delivery_tag: 1.into(),
+            multiple: false,
+        },
+    );
     scenario.expect_settled(1, &[31], leveret_core::queue::Outcome::Acked);
 }
 
@@ -185,7 +273,13 @@ fn a_channel_end_names_each_queue_once() {
         scenario.deliver(first, "q", seq, b"x");
         scenario.deliver(second, "r", seq, b"x");
     }
-    scenario.send(1, basic::Cancel { consumer_tag: short("b"), nowait: true });
+    scenario.send(
+        1,
+        basic::Cancel {
+            consumer_tag: short("b"),
+            nowait: true,
+        },
+    );
     scenario.forget();
     scenario.send(1, leveret_wire::channel::Close::default());
     let Some(Event::Call(Call::CloseChannel(end))) = scenario.events().pop() else {

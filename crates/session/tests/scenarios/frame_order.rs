@@ -49,10 +49,25 @@ fn the_first_frame_out_of_order_ends_the_connection() {
         (vec![publish(), of_class(60, 1)], 505, HEADER, (60, 40)),
         (vec![publish(), header(2), flow()], 505, BODY, (60, 40)),
         (vec![publish(), header(2), header(2)], 505, BODY, (60, 40)),
-        (vec![publish(), header(2), body_frame(1, b"x"), flow()], 505, BODY, (60, 40)),
-        (vec![publish(), header(0), body_frame(1, b"")], 505, METHOD, (0, 0)),
         (
-            vec![publish(), header(2), body_frame(1, b"xx"), body_frame(1, b"x")],
+            vec![publish(), header(2), body_frame(1, b"x"), flow()],
+            505,
+            BODY,
+            (60, 40),
+        ),
+        (
+            vec![publish(), header(0), body_frame(1, b"")],
+            505,
+            METHOD,
+            (0, 0),
+        ),
+        (
+            vec![
+                publish(),
+                header(2),
+                body_frame(1, b"xx"),
+                body_frame(1, b"x"),
+            ],
             505,
             METHOD,
             (0, 0),
@@ -73,7 +88,10 @@ fn the_first_frame_out_of_order_ends_the_connection() {
 
 #[test]
 fn order_is_checked_before_the_channel_is_known_to_be_closed() {
-    for frame in [body_frame(9, b"x"), header_frame(9, 2, &RawProperties::EMPTY)] {
+    for frame in [
+        body_frame(9, b"x"),
+        header_frame(9, 2, &RawProperties::EMPTY),
+    ] {
         let mut scenario = Scenario::with_channel();
         scenario.send_bytes(&frame);
         scenario.expect_connection_close(505, METHOD, (0, 0));
@@ -100,7 +118,10 @@ fn a_body_may_come_in_any_number_of_frames() {
             scenario.send_bytes(&body_frame(1, part));
         }
         let publish = scenario.the_publish();
-        assert_eq!((publish.routing_key, &publish.body[..]), (short("q"), &body[..]));
+        assert_eq!(
+            (publish.routing_key, &publish.body[..]),
+            (short("q"), &body[..])
+        );
     }
 }
 
@@ -131,8 +152,9 @@ fn contents_of_several_channels_may_interleave() {
             other => panic!("{other:?}"),
         })
         .collect();
-    let expected: Vec<_> =
-        (1..=3).map(|channel: u8| (channel.to_string(), vec![channel; 2])).collect();
+    let expected: Vec<_> = (1..=3)
+        .map(|channel: u8| (channel.to_string(), vec![channel; 2]))
+        .collect();
     assert_eq!(published, expected);
 }
 
@@ -178,7 +200,12 @@ fn methods_that_only_a_broker_sends_are_not_implemented() {
 #[test]
 fn cancel_ok_is_tolerated() {
     let mut scenario = Scenario::with_channel();
-    scenario.send(1, basic::CancelOk { consumer_tag: short("t") });
+    scenario.send(
+        1,
+        basic::CancelOk {
+            consumer_tag: short("t"),
+        },
+    );
     scenario.expect_nothing();
     assert_eq!(scenario.events(), []);
 }

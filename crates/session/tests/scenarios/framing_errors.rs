@@ -14,7 +14,12 @@ use crate::support::{
 #[track_caller]
 fn expect_last_words(scenario: &mut Scenario, text: &str) {
     scenario.expect_unanswered_connection_close(501, text, (0, 0));
-    assert_eq!(scenario.close, Some(CloseHow::Linger { until: scenario.now.plus(3000) }));
+    assert_eq!(
+        scenario.close,
+        Some(CloseHow::Linger {
+            until: scenario.now.plus(3000)
+        })
+    );
 }
 
 #[test]
@@ -51,9 +56,18 @@ fn a_payload_of_frame_max_bytes_is_taken_and_one_more_is_not() {
 #[test]
 fn unknown_kinds_of_frames_are_fatal() {
     for (frame, text) in [
-        (raw_frame(4, 0, b"abc"), "type 4, all octets = <<\"abc\">>: unknown_frame"),
-        (raw_frame(0, 1, b"abc"), "type 0, all octets = <<\"abc\">>: unknown_frame"),
-        (raw_frame(8, 0, b"x"), "type 8, all octets = <<\"x\">>: unknown_frame"),
+        (
+            raw_frame(4, 0, b"abc"),
+            "type 4, all octets = <<\"abc\">>: unknown_frame",
+        ),
+        (
+            raw_frame(0, 1, b"abc"),
+            "type 0, all octets = <<\"abc\">>: unknown_frame",
+        ),
+        (
+            raw_frame(8, 0, b"x"),
+            "type 8, all octets = <<\"x\">>: unknown_frame",
+        ),
         (
             raw_frame(255, 0, &[1; 20]),
             "type 255, first 16 octets = <<1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1>>: unknown_frame",
@@ -84,8 +98,16 @@ fn a_heartbeat_on_a_channel_is_an_unexpected_frame() {
 #[test]
 fn methods_that_do_not_fit_their_payload_are_quoted() {
     for (payload, text, ids) in [
-        (&b"\x00\x32\x00\x0a\x00\x00"[..], "cannot decode <<0,0>>", (50, 10)),
-        (b"\x00\x14\x00\x14\x01\x00\x01", "cannot decode <<1,0,1>>", (20, 20)),
+        (
+            &b"\x00\x32\x00\x0a\x00\x00"[..],
+            "cannot decode <<0,0>>",
+            (50, 10),
+        ),
+        (
+            b"\x00\x14\x00\x14\x01\x00\x01",
+            "cannot decode <<1,0,1>>",
+            (20, 20),
+        ),
         (b"\x00\x3c\x00\x0a", "cannot decode <<>>", (60, 10)),
     ] {
         let mut scenario = Scenario::with_channel();
@@ -98,8 +120,16 @@ fn methods_that_do_not_fit_their_payload_are_quoted() {
 fn methods_nobody_knows_are_invalid() {
     for (payload, text, ids) in [
         (b"\x00\x3c\x00\x05", "unknown method 5 of class 60", (60, 5)),
-        (b"\x00\x3d\x00\x0a", "unknown method 10 of class 61", (61, 10)),
-        (b"\xff\xff\xff\xff", "unknown method 65535 of class 65535", (65_535, 65_535)),
+        (
+            b"\x00\x3d\x00\x0a",
+            "unknown method 10 of class 61",
+            (61, 10),
+        ),
+        (
+            b"\xff\xff\xff\xff",
+            "unknown method 65535 of class 65535",
+            (65_535, 65_535),
+        ),
     ] {
         let mut scenario = Scenario::with_channel();
         scenario.send_bytes(&raw_frame(1, 1, payload));
@@ -111,7 +141,10 @@ fn methods_nobody_knows_are_invalid() {
 fn names_in_methods_have_to_be_utf_8() {
     let mut scenario = Scenario::with_channel();
     let mut bytes = method_frame(1, declare("qq"));
-    let at = bytes.windows(2).position(|pair| pair == b"qq").expect("the name");
+    let at = bytes
+        .windows(2)
+        .position(|pair| pair == b"qq")
+        .expect("the name");
     bytes[at] = 0xff;
     scenario.send_bytes(&bytes);
     scenario.expect_connection_close(501, "FRAME_ERROR - Malformed UTF-8 in shortstr", (0, 0));
@@ -120,7 +153,11 @@ fn names_in_methods_have_to_be_utf_8() {
 #[test]
 fn an_unknown_letter_in_arguments_ends_the_connection() {
     let mut scenario = Scenario::with_channel();
-    scenario.send_bytes(&raw_frame(1, 1, b"\x00\x32\x00\x0a\0\0\x01q\0\0\0\0\x05\x03oddZ"));
+    scenario.send_bytes(&raw_frame(
+        1,
+        1,
+        b"\x00\x32\x00\x0a\0\0\x01q\0\0\0\0\x05\x03oddZ",
+    ));
     let text = "FRAME_ERROR - cannot decode field table: unknown field table type Z";
     scenario.expect_connection_close(501, text, (50, 10));
 }
@@ -153,7 +190,15 @@ fn an_idle_input_keeps_no_buffer() {
 }
 
 fn queue_declare_ok() -> leveret_wire::Method {
-    let queue::DeclareOk { queue, message_count, consumer_count } =
-        crate::support::declare_ok("q");
-    queue::DeclareOk { queue, message_count, consumer_count }.into()
+    let queue::DeclareOk {
+        queue,
+        message_count,
+        consumer_count,
+    } = crate::support::declare_ok("q");
+    queue::DeclareOk {
+        queue,
+        message_count,
+        consumer_count,
+    }
+    .into()
 }

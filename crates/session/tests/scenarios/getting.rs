@@ -7,7 +7,11 @@ use leveret_wire::method::basic;
 use crate::support::{MISSING, Scenario, key, message, method_frame, queue_id, short};
 
 fn get(queue: &str, no_ack: bool) -> basic::Get {
-    basic::Get { queue: short(queue), no_ack, ..basic::Get::default() }
+    basic::Get {
+        queue: short(queue),
+        no_ack,
+        ..basic::Get::default()
+    }
 }
 
 fn got(seq: u64, body: &[u8]) -> Answer {
@@ -35,14 +39,29 @@ fn a_message_comes_with_the_next_tag_and_can_be_acked_at_once() {
     let mut scenario = Scenario::with_channel();
     scenario.answer_next(got(50, b"body"));
     let mut bytes = method_frame(1, get("q", false));
-    bytes.extend_from_slice(&method_frame(1, basic::Ack { delivery_tag: 1.into(), multiple: false }));
+    bytes.extend_from_slice(&method_frame(
+        1,
+        basic::Ack {
+            delivery_tag: 1.into(),
+            multiple: false,
+        },
+    ));
     scenario.send_bytes(&bytes);
     scenario.expect(1, get_ok(1));
     scenario.expect_body(1, b"body");
     let events = scenario.events();
-    let expected = Get { channel: key(1, 1), queue: short("q"), no_ack: false };
-    assert_eq!(events.first(), Some(&crate::support::Event::Call(Call::Get(expected))));
-    let crate::support::Event::Settle(settle) = events[1] else { panic!("no settle") };
+    let expected = Get {
+        channel: key(1, 1),
+        queue: short("q"),
+        no_ack: false,
+    };
+    assert_eq!(
+        events.first(),
+        Some(&crate::support::Event::Call(Call::Get(expected)))
+    );
+    let crate::support::Event::Settle(settle) = events[1] else {
+        panic!("no settle")
+    };
     assert_eq!((settle.seq, settle.outcome), (Seq::new(50), Outcome::Acked));
 }
 
@@ -57,8 +76,19 @@ fn a_message_that_needs_no_ack_takes_a_tag_and_cannot_be_acked() {
     scenario.send(1, get("q", false));
     scenario.expect(1, get_ok(2));
     scenario.expect_body(1, b"");
-    scenario.send(1, basic::Ack { delivery_tag: 1.into(), multiple: false });
-    scenario.expect_channel_close(1, 406, "PRECONDITION_FAILED - unknown delivery tag 1", (60, 80));
+    scenario.send(
+        1,
+        basic::Ack {
+            delivery_tag: 1.into(),
+            multiple: false,
+        },
+    );
+    scenario.expect_channel_close(
+        1,
+        406,
+        "PRECONDITION_FAILED - unknown delivery tag 1",
+        (60, 80),
+    );
 }
 
 #[test]

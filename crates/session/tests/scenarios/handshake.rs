@@ -1,5 +1,8 @@
 //! `connection.start`, `start-ok` and the mechanisms.
 
+use crate::support::{
+    CAPABILITIES, Scenario, method_frame, open_vhost, raw_frame, short, start_ok, tune_ok,
+};
 use bytes::BufMut;
 use leveret_session::{Answer, Call, EndReason, Mechanism, OpenRefusal, Settings, Tick};
 use leveret_wire::{
@@ -7,15 +10,16 @@ use leveret_wire::{
     method::{Method, channel, connection},
     value::{FieldTable, FieldValue},
 };
-use crate::support::{
-    CAPABILITIES, Scenario, method_frame, open_vhost, raw_frame, short, start_ok, tune_ok,
-};
 
 const LOGIN_REFUSED: &str = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. \
                              For details see the broker logfile.";
 
 fn tune() -> connection::Tune {
-    connection::Tune { channel_max: 2047, frame_max: 131_072, heartbeat: 60 }
+    connection::Tune {
+        channel_max: 2047,
+        frame_max: 131_072,
+        heartbeat: 60,
+    }
 }
 
 fn started() -> Scenario {
@@ -37,16 +41,29 @@ fn tuned() -> Scenario {
 fn start_says_what_rabbitmq_says() {
     let mut scenario = Scenario::accepted();
     scenario.send_bytes(&PROTOCOL_HEADER);
-    let (_, Method::Connection(connection::Connection::Start(start))) = scenario.next_method() else {
+    let (_, Method::Connection(connection::Connection::Start(start))) = scenario.next_method()
+    else {
         panic!("no start");
     };
     assert_eq!((start.version_major, start.version_minor), (0, 9));
     assert_eq!(start.mechanisms.as_bytes(), b"PLAIN AMQPLAIN");
     assert_eq!(start.locales.as_bytes(), b"en_US");
-    let keys: Vec<_> = start.server_properties.iter().map(|(key, _)| key.to_string()).collect();
+    let keys: Vec<_> = start
+        .server_properties
+        .iter()
+        .map(|(key, _)| key.to_string())
+        .collect();
     assert_eq!(
         keys,
-        ["capabilities", "cluster_name", "copyright", "information", "platform", "product", "version"]
+        [
+            "capabilities",
+            "cluster_name",
+            "copyright",
+            "information",
+            "platform",
+            "product",
+            "version"
+        ]
     );
     let value = |key: &str| start.server_properties.get(key.as_bytes()).cloned();
     assert_eq!(value("product"), Some(FieldValue::text("RabbitMQ")));
@@ -54,13 +71,20 @@ fn start_says_what_rabbitmq_says() {
     let capabilities = value("capabilities").expect("capabilities");
     let capabilities = capabilities.as_table().expect("a table");
     assert_eq!(capabilities.len(), 9);
-    assert!(capabilities.iter().all(|(_, value)| *value == FieldValue::Bool(true)));
+    assert!(
+        capabilities
+            .iter()
+            .all(|(_, value)| *value == FieldValue::Bool(true))
+    );
 }
 
 #[test]
 fn the_whole_handshake_may_come_at_once() {
     let mut bytes = bytes::BytesMut::from(&PROTOCOL_HEADER[..]);
-    bytes.put_slice(&method_frame(0, start_ok("PLAIN", b"\0guest\0guest", &CAPABILITIES)));
+    bytes.put_slice(&method_frame(
+        0,
+        start_ok("PLAIN", b"\0guest\0guest", &CAPABILITIES),
+    ));
     bytes.put_slice(&method_frame(0, tune_ok(2047, 131_072, 0)));
     bytes.put_slice(&method_frame(0, open_vhost("/")));
     bytes.put_slice(&method_frame(1, channel::Open::default()));
@@ -78,7 +102,13 @@ fn frames_that_are_too_large_for_a_handshake_may_follow_it_in_one_write() {
     let mut scenario = tuned();
     let mut bytes = method_frame(0, open_vhost("/"));
     bytes.put_slice(&method_frame(1, channel::Open::default()));
-    bytes.put_slice(&crate::support::publish_frames(1, "", "q", &Default::default(), &[1; 50_000]));
+    bytes.put_slice(&crate::support::publish_frames(
+        1,
+        "",
+        "q",
+        &Default::default(),
+        &[1; 50_000],
+    ));
     scenario.send_bytes(&bytes);
     scenario.expect(0, connection::OpenOk::default());
     scenario.expect(1, channel::OpenOk::default());
@@ -106,15 +136,26 @@ fn heartbeats_are_ignored_between_the_steps() {
 fn credentials_and_properties_reach_the_broker() {
     let mut scenario = started();
     let mut start_ok = start_ok("PLAIN", b"\0alice\0secret", &CAPABILITIES);
-    start_ok.client_properties.push(short("connection_name"), FieldValue::text("mine"));
-    scenario.answer_next(Answer::LoggedIn { user: short("alice"), impersonator: false });
+    start_ok
+        .client_properties
+        .push(short("connection_name"), FieldValue::text("mine"));
+    scenario.answer_next(Answer::LoggedIn {
+        user: short("alice"),
+        impersonator: false,
+    });
     scenario.send(0, start_ok);
-    let Call::Login(login) = scenario.the_call() else { panic!("no login") };
+    let Call::Login(login) = scenario.the_call() else {
+        panic!("no login")
+    };
     assert_eq!(login.mechanism, Mechanism::Plain);
     assert_eq!(login.user, "alice");
     assert_eq!(login.password.expose(), b"secret");
-    assert_eq!(login.client_properties.get(b"connection_name"), Some(&FieldValue::text("mine")));
+    assert_eq!(
+        login.client_properties.get(b"connection_name"),
+        Some(&FieldValue::text("mine"))
+    );
     assert!(!format!("{login:?}").contains("secret"));
+    assert!(!format!("{:?}", scenario.connection).contains("secret"));
     scenario.expect(0, tune());
 }
 
@@ -133,13 +174,24 @@ fn anonymous_works_where_it_is_offered() {
     scenario.expect_silent_drop();
 
     let mechanisms = vec![Mechanism::Plain, Mechanism::Anonymous];
-    let mut scenario = Scenario::with_settings(Settings { mechanisms, ..Settings::default() });
+    let mut scenario = Scenario::with_settings(Settings {
+        mechanisms,
+        ..Settings::default()
+    });
     scenario.send_bytes(&PROTOCOL_HEADER);
     scenario.forget();
-    scenario.answer_next(Answer::LoggedIn { user: short("guest"), impersonator: false });
+    scenario.answer_next(Answer::LoggedIn {
+        user: short("guest"),
+        impersonator: false,
+    });
     scenario.send(0, start_ok("ANONYMOUS", b"whoever", &CAPABILITIES));
-    let Call::Login(login) = scenario.the_call() else { panic!("no login") };
-    assert_eq!((login.mechanism, login.user), (Mechanism::Anonymous, short("guest")));
+    let Call::Login(login) = scenario.the_call() else {
+        panic!("no login")
+    };
+    assert_eq!(
+        (login.mechanism, login.user),
+        (Mechanism::Anonymous, short("guest"))
+    );
     scenario.expect(0, tune());
 }
 
@@ -147,7 +199,10 @@ fn anonymous_works_where_it_is_offered() {
 fn a_refused_login_is_told_to_clients_that_can_take_it() {
     let mut scenario = started();
     scenario.send(0, start_ok("PLAIN", b"\0guest\0wrong", &CAPABILITIES));
-    assert_eq!(scenario.connection.next_deadline(), Some(scenario.now.plus(3000)));
+    assert_eq!(
+        scenario.connection.next_deadline(),
+        Some(scenario.now.plus(3000))
+    );
     scenario.expect_connection_close(403, LOGIN_REFUSED, (0, 0));
 }
 
@@ -169,7 +224,8 @@ fn other_clients_see_silence_after_a_refused_login() {
     let mut start_ok = start_ok("PLAIN", b"\0guest\0wrong", &[]);
     let capabilities =
         FieldTable::new().with("authentication_failure_close", FieldValue::text("true"));
-    start_ok.client_properties = FieldTable::new().with("capabilities", FieldValue::Table(capabilities));
+    start_ok.client_properties =
+        FieldTable::new().with("capabilities", FieldValue::Table(capabilities));
     let mut scenario = started();
     scenario.send(0, start_ok);
     scenario.expect_silent_drop();
@@ -239,25 +295,64 @@ fn a_frame_above_8192_bytes_is_refused_before_its_payload_has_come() {
 #[test]
 fn tune_ok_must_stay_within_the_offer() {
     for (tune_ok, text) in [
-        (tune_ok(2047, 4095, 60), "frame_max = 4095 is lower than the minimum allowed value (4096)"),
-        (tune_ok(2047, 131_073, 60), "frame_max = 131073 is higher than the maximum allowed value (131072)"),
-        (tune_ok(2047, 0, 60), "frame_max = 0 (no limit) is higher than the maximum allowed value (131072)"),
-        (tune_ok(0, 131_072, 60), "channel_max = 0 (no limit) is higher than the maximum allowed value (2047)"),
-        (tune_ok(2048, 131_072, 60), "channel_max = 2048 is higher than the maximum allowed value (2047)"),
+        (
+            tune_ok(2047, 4095, 60),
+            "frame_max = 4095 is lower than the minimum allowed value (4096)",
+        ),
+        (
+            tune_ok(2047, 131_073, 60),
+            "frame_max = 131073 is higher than the maximum allowed value (131072)",
+        ),
+        (
+            tune_ok(2047, 0, 60),
+            "frame_max = 0 (no limit) is higher than the maximum allowed value (131072)",
+        ),
+        (
+            tune_ok(0, 131_072, 60),
+            "channel_max = 0 (no limit) is higher than the maximum allowed value (2047)",
+        ),
+        (
+            tune_ok(2048, 131_072, 60),
+            "channel_max = 2048 is higher than the maximum allowed value (2047)",
+        ),
     ] {
         let mut scenario = started();
         scenario.send(0, start_ok("PLAIN", b"\0guest\0guest", &CAPABILITIES));
         scenario.expect(0, tune());
         scenario.send(0, tune_ok);
-        scenario.expect_connection_close(530, &format!("NOT_ALLOWED - negotiated {text}"), (10, 31));
+        scenario.expect_connection_close(
+            530,
+            &format!("NOT_ALLOWED - negotiated {text}"),
+            (10, 31),
+        );
     }
 }
 
 #[test]
+fn a_small_offer_does_not_shrink_the_frames_of_the_handshake() {
+    let settings = Settings {
+        frame_max: 4096,
+        ..Settings::default()
+    };
+    let mut scenario = Scenario::with_settings(settings);
+    scenario.send_bytes(&PROTOCOL_HEADER);
+    let mut start_ok = start_ok("PLAIN", b"\0guest\0guest", &CAPABILITIES);
+    start_ok
+        .client_properties
+        .push(short("filler"), FieldValue::text("x".repeat(7000)));
+    scenario.send(0, start_ok);
+    scenario.send(0, tune_ok(9, 4096, 0));
+    scenario.send(0, open_vhost("/"));
+    assert!(scenario.connection.is_running());
+}
+
+#[test]
 fn less_than_the_offer_is_fine() {
-    for tune_ok in
-        [tune_ok(1, 4096, 0), tune_ok(2047, 131_072, 65_535), tune_ok(2046, 8192, 61)]
-    {
+    for tune_ok in [
+        tune_ok(1, 4096, 0),
+        tune_ok(2047, 131_072, 65_535),
+        tune_ok(2046, 8192, 61),
+    ] {
         Scenario::open_with(Settings::default(), tune_ok);
     }
 }
@@ -280,24 +375,49 @@ fn every_refusal_of_a_vhost_has_its_text() {
     let (vhost, user) = (short("V"), short("U"));
     let refusals = [
         (
-            OpenRefusal::NoPermission { vhost: vhost.clone(), user: user.clone() },
-            (530, "NOT_ALLOWED - access to vhost 'V' refused for user 'U'"),
+            OpenRefusal::NoPermission {
+                vhost: vhost.clone(),
+                user: user.clone(),
+            },
+            (
+                530,
+                "NOT_ALLOWED - access to vhost 'V' refused for user 'U'",
+            ),
         ),
         (
-            OpenRefusal::VhostConnections { vhost: vhost.clone(), user: user.clone(), max: 5 },
-            (530, "NOT_ALLOWED - access to vhost 'V' refused for user 'U': connection limit (5) is reached"),
+            OpenRefusal::VhostConnections {
+                vhost: vhost.clone(),
+                user: user.clone(),
+                max: 5,
+            },
+            (
+                530,
+                "NOT_ALLOWED - access to vhost 'V' refused for user 'U': connection limit (5) is reached",
+            ),
         ),
         (
-            OpenRefusal::UserConnections { user: user.clone(), max: 5 },
-            (530, "NOT_ALLOWED - connection refused for user 'U': user connection limit (5) is reached"),
+            OpenRefusal::UserConnections {
+                user: user.clone(),
+                max: 5,
+            },
+            (
+                530,
+                "NOT_ALLOWED - connection refused for user 'U': user connection limit (5) is reached",
+            ),
         ),
         (
             OpenRefusal::NodeConnections { max: 5 },
-            (530, "NOT_ALLOWED - connection refused: node connection limit (5) is reached"),
+            (
+                530,
+                "NOT_ALLOWED - connection refused: node connection limit (5) is reached",
+            ),
         ),
         (
             OpenRefusal::VhostDown { vhost, user },
-            (541, "INTERNAL_ERROR - access to vhost 'V' refused for user 'U': vhost 'V' is down"),
+            (
+                541,
+                "INTERNAL_ERROR - access to vhost 'V' refused for user 'U': vhost 'V' is down",
+            ),
         ),
     ];
     for (refusal, (code, text)) in refusals {
@@ -340,7 +460,10 @@ fn a_handshake_may_wait_for_its_answers_but_not_for_ever() {
     scenario.send(0, tune_ok(2047, 131_072, 0));
     scenario.expect_nothing();
     assert_eq!(scenario.advance(9999), Tick::Wait);
-    scenario.answer(Answer::LoggedIn { user: short("guest"), impersonator: false });
+    scenario.answer(Answer::LoggedIn {
+        user: short("guest"),
+        impersonator: false,
+    });
     scenario.expect(0, tune());
     assert_eq!(scenario.advance(1), Tick::Close(EndReason::Handshake));
 }

@@ -13,7 +13,10 @@ fn beating(secs: u16) -> Scenario {
 fn a_heartbeat_goes_out_every_half_interval_without_traffic() {
     let mut scenario = beating(2);
     for _ in 0..3 {
-        assert_eq!(scenario.connection.next_deadline(), Some(scenario.now.plus(1000)));
+        assert_eq!(
+            scenario.connection.next_deadline(),
+            Some(scenario.now.plus(1000))
+        );
         assert_eq!(scenario.advance(1000), Tick::Flush);
         assert_eq!(scenario.next(), Some(Seen::Heartbeat));
         scenario.send_bytes(&raw_frame(8, 0, b""));
@@ -48,7 +51,10 @@ fn any_byte_is_a_sign_of_life() {
     let frame = raw_frame(8, 0, b"");
     for octet in frame.iter().cycle().take(40) {
         scenario.send_bytes(&[*octet]);
-        assert_ne!(scenario.advance(900), Tick::Close(EndReason::MissedHeartbeats));
+        assert_ne!(
+            scenario.advance(900),
+            Tick::Close(EndReason::MissedHeartbeats)
+        );
     }
 }
 

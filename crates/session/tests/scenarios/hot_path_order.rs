@@ -27,7 +27,10 @@ fn a_read_full_of_publishes_and_acks_is_staged_in_its_order() {
     for round in 1..=ROUNDS {
         let body = round.to_be_bytes();
         bytes.extend_from_slice(&publish_frames(1, "a", "k", &RawProperties::EMPTY, &body));
-        let ack = basic::Ack { delivery_tag: round.into(), multiple: false };
+        let ack = basic::Ack {
+            delivery_tag: round.into(),
+            multiple: false,
+        };
         bytes.extend_from_slice(&method_frame(3, ack));
         bytes.extend_from_slice(&publish_frames(2, "b", "k", &RawProperties::EMPTY, &body));
     }

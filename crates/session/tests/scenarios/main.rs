@@ -15,6 +15,7 @@ mod protocol_header;
 mod publish_checks;
 mod random_frames;
 mod random_traffic;
+mod returns;
 mod settling;
 mod support;
 mod topology;

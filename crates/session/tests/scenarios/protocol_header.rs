@@ -1,11 +1,11 @@
 //! The first eight bytes.
 
+use crate::support::{Scenario, Seen};
 use leveret_session::{CloseHow, EndReason, Tick};
 use leveret_wire::{
     PROTOCOL_HEADER,
     method::{Method, connection},
 };
-use crate::support::{Scenario, Seen};
 
 #[test]
 fn the_header_is_answered_by_start_once_it_is_whole() {
@@ -18,7 +18,10 @@ fn the_header_is_answered_by_start_once_it_is_whole() {
         scenario.send_bytes(&header[7..]);
         let (channel, start) = scenario.next_method();
         assert_eq!(channel, 0);
-        assert!(matches!(start, Method::Connection(connection::Connection::Start(_))));
+        assert!(matches!(
+            start,
+            Method::Connection(connection::Connection::Start(_))
+        ));
         scenario.expect_nothing();
         assert_eq!(scenario.close, None);
     }
@@ -36,7 +39,10 @@ fn any_other_header_gets_ours_and_the_end() {
     ] {
         let mut scenario = Scenario::accepted();
         scenario.send_bytes(&[&header[..], &PROTOCOL_HEADER, b"and more"].concat());
-        assert_eq!(scenario.next(), Some(Seen::Raw(PROTOCOL_HEADER.to_vec().into())));
+        assert_eq!(
+            scenario.next(),
+            Some(Seen::Raw(PROTOCOL_HEADER.to_vec().into()))
+        );
         scenario.expect_nothing();
         assert_eq!(scenario.close, Some(CloseHow::Now));
         assert_eq!(scenario.connection.next_deadline(), None);
@@ -45,12 +51,19 @@ fn any_other_header_gets_ours_and_the_end() {
 
 #[test]
 fn a_handshake_that_stands_still_is_dropped_after_ten_seconds() {
-    for sent in [&PROTOCOL_HEADER[..0], &PROTOCOL_HEADER[..7], &PROTOCOL_HEADER] {
+    for sent in [
+        &PROTOCOL_HEADER[..0],
+        &PROTOCOL_HEADER[..7],
+        &PROTOCOL_HEADER,
+    ] {
         let mut scenario = Scenario::accepted();
         scenario.send_bytes(sent);
         scenario.forget();
         assert_eq!(scenario.advance(9999), Tick::Wait);
-        assert_eq!(scenario.connection.next_deadline(), Some(scenario.now.plus(1)));
+        assert_eq!(
+            scenario.connection.next_deadline(),
+            Some(scenario.now.plus(1))
+        );
         assert_eq!(scenario.advance(1), Tick::Close(EndReason::Handshake));
         scenario.expect_nothing();
     }

@@ -21,11 +21,17 @@ fn headers(key: &'static str, value: FieldValue) -> BasicProperties {
 }
 
 fn expiration(text: &str) -> BasicProperties {
-    BasicProperties { expiration: Some(short(text)), ..BasicProperties::default() }
+    BasicProperties {
+        expiration: Some(short(text)),
+        ..BasicProperties::default()
+    }
 }
 
 fn user_id(name: &str) -> BasicProperties {
-    BasicProperties { user_id: Some(short(name)), ..BasicProperties::default() }
+    BasicProperties {
+        user_id: Some(short(name)),
+        ..BasicProperties::default()
+    }
 }
 
 #[test]
@@ -44,15 +50,24 @@ fn what_the_broker_acts_on_is_read_and_the_rest_passed_on() {
     }
     .encode();
     let mut scenario = Scenario::with_channel();
-    let publish = basic::Publish { mandatory: true, ..publish_method("x", "k") };
+    let publish = basic::Publish {
+        mandatory: true,
+        ..publish_method("x", "k")
+    };
     let mut bytes = method_frame(1, publish);
     bytes.extend_from_slice(&header_frame(1, 4, &properties));
     bytes.extend_from_slice(&body_frame(1, b"body"));
     scenario.send_bytes(&bytes);
     let publish = scenario.the_publish();
-    assert_eq!((&publish.exchange, &publish.routing_key), (&short("x"), &short("k")));
+    assert_eq!(
+        (&publish.exchange, &publish.routing_key),
+        (&short("x"), &short("k"))
+    );
     assert!(publish.mandatory && publish.persistent && publish.has_cc);
-    assert_eq!((publish.priority, publish.expiration_millis), (Some(7), Some(60_000)));
+    assert_eq!(
+        (publish.priority, publish.expiration_millis),
+        (Some(7), Some(60_000))
+    );
     assert_eq!(publish.properties, properties);
     let headers = publish.headers.expect("headers");
     let headers = FieldTable::decode_all(&headers).expect("a table");
@@ -66,7 +81,10 @@ fn nothing_set_means_nothing_set() {
     scenario.publish(1, "", "", b"");
     let publish = scenario.the_publish();
     assert!(!publish.mandatory && !publish.persistent && !publish.has_cc);
-    assert_eq!((publish.priority, publish.expiration_millis, publish.headers), (None, None, None));
+    assert_eq!(
+        (publish.priority, publish.expiration_millis, publish.headers),
+        (None, None, None)
+    );
     assert!(publish.body.is_empty());
 }
 
@@ -74,7 +92,13 @@ fn nothing_set_means_nothing_set() {
 fn a_missing_exchange_closes_the_channel_and_what_follows_is_ignored() {
     let mut scenario = Scenario::with_channel();
     let mut bytes = crate::support::publish_frames(1, MISSING, "k", &RawProperties::EMPTY, b"x");
-    bytes.extend_from_slice(&crate::support::publish_frames(1, "", "k", &RawProperties::EMPTY, b"x"));
+    bytes.extend_from_slice(&crate::support::publish_frames(
+        1,
+        "",
+        "k",
+        &RawProperties::EMPTY,
+        b"x",
+    ));
     scenario.send_bytes(&bytes);
     let text = "NOT_FOUND - no exchange 'missing' in vhost '/'";
     scenario.expect_channel_close(1, 404, text, (60, 40));
@@ -84,7 +108,10 @@ fn a_missing_exchange_closes_the_channel_and_what_follows_is_ignored() {
 #[test]
 fn immediate_is_not_implemented() {
     let mut scenario = Scenario::with_channel();
-    let publish = basic::Publish { immediate: true, ..publish_method(MISSING, "k") };
+    let publish = basic::Publish {
+        immediate: true,
+        ..publish_method(MISSING, "k")
+    };
     let mut bytes = method_frame(1, publish);
     bytes.extend_from_slice(&header_frame(1, 0, &expiration("x").encode()));
     scenario.send_bytes(&bytes);
@@ -96,8 +123,14 @@ fn bad_properties_close_the_channel_with_rabbitmqs_words() {
     let cases = [
         (expiration("abc"), "invalid expiration 'abc': no_integer"),
         (expiration(""), "invalid expiration '': no_integer"),
-        (expiration("-1"), "invalid expiration '-1': {value_negative,-1}"),
-        (expiration("1.5"), "invalid expiration '1.5': {leftover_string,\".5\"}"),
+        (
+            expiration("-1"),
+            "invalid expiration '-1': {value_negative,-1}",
+        ),
+        (
+            expiration("1.5"),
+            "invalid expiration '1.5': {leftover_string,\".5\"}",
+        ),
         (
             expiration("315360000001"),
             "invalid expiration '315360000001': {value_too_large,315360000001}",
@@ -114,7 +147,10 @@ fn bad_properties_close_the_channel_with_rabbitmqs_words() {
             user_id("other"),
             "user_id property set to 'other' but authenticated user was 'guest'",
         ),
-        (user_id(""), "user_id property set to '' but authenticated user was 'guest'"),
+        (
+            user_id(""),
+            "user_id property set to '' but authenticated user was 'guest'",
+        ),
         (
             BasicProperties {
                 reply_to: Some(short("amq.rabbitmq.reply-to")),
@@ -146,9 +182,18 @@ fn the_first_of_several_faults_counts() {
         user_id: Some(short("other")),
         ..BasicProperties::default()
     };
-    let no_reply = BasicProperties { reply_to: None, ..all.clone() };
-    let no_expiration = BasicProperties { expiration: None, ..no_reply.clone() };
-    let only_user = BasicProperties { headers: None, ..no_expiration.clone() };
+    let no_reply = BasicProperties {
+        reply_to: None,
+        ..all.clone()
+    };
+    let no_expiration = BasicProperties {
+        expiration: None,
+        ..no_reply.clone()
+    };
+    let only_user = BasicProperties {
+        headers: None,
+        ..no_expiration.clone()
+    };
     for (properties, start) in [
         (all, "PRECONDITION_FAILED - fast reply"),
         (no_reply, "PRECONDITION_FAILED - invalid expiration"),
@@ -169,7 +214,10 @@ fn the_first_of_several_faults_counts() {
 #[test]
 fn an_impersonator_may_be_anybody() {
     let mut scenario = Scenario::accepted();
-    scenario.answer_next(Answer::LoggedIn { user: short("guest"), impersonator: true });
+    scenario.answer_next(Answer::LoggedIn {
+        user: short("guest"),
+        impersonator: true,
+    });
     scenario.send_bytes(&PROTOCOL_HEADER);
     scenario.send(0, start_ok("PLAIN", b"\0guest\0guest", &CAPABILITIES));
     scenario.send(0, tune_ok(9, 8192, 0));
@@ -184,14 +232,26 @@ fn an_impersonator_may_be_anybody() {
 #[test]
 fn properties_that_cannot_be_read_end_the_connection() {
     for (properties, text) in [
-        (&b"\x80\x00"[..], "cannot decode content properties: a value reaches beyond its end"),
-        (b"\x80\x00\x05ab", "cannot decode content properties: a value reaches beyond its end"),
-        (b"\x00\x00x", "cannot decode content properties: bytes are left behind the last value"),
+        (
+            &b"\x80\x00"[..],
+            "cannot decode content properties: a value reaches beyond its end",
+        ),
+        (
+            b"\x80\x00\x05ab",
+            "cannot decode content properties: a value reaches beyond its end",
+        ),
+        (
+            b"\x00\x00x",
+            "cannot decode content properties: bytes are left behind the last value",
+        ),
         (
             b"\x20\x00\x00\x00\x00\x05\x03oddZ",
             "cannot decode content properties: unknown field table type Z",
         ),
-        (b"\x00\x01\x00\x00", "content header with a second word of property flags"),
+        (
+            b"\x00\x01\x00\x00",
+            "content header with a second word of property flags",
+        ),
     ] {
         let mut scenario = Scenario::with_channel();
         scenario.send(1, publish_method("", "q"));
@@ -204,7 +264,10 @@ fn properties_that_cannot_be_read_end_the_connection() {
 
 #[test]
 fn a_body_above_the_maximum_is_read_to_its_end_and_then_refused() {
-    let settings = Settings { message_size_max: 1000, ..Settings::default() };
+    let settings = Settings {
+        message_size_max: 1000,
+        ..Settings::default()
+    };
     let mut scenario = Scenario::open_with(settings, tune_ok(9, 131_072, 0));
     scenario.open_channel(1);
     scenario.forget();

@@ -110,7 +110,10 @@ fn frames() -> impl Strategy<Value = BytesMut> {
 fn session() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(frames(), 0..40).prop_map(|frames| {
         let mut bytes = BytesMut::from(&PROTOCOL_HEADER[..]);
-        bytes.extend_from_slice(&method_frame(0, start_ok("PLAIN", b"\0guest\0guest", &CAPABILITIES)));
+        bytes.extend_from_slice(&method_frame(
+            0,
+            start_ok("PLAIN", b"\0guest\0guest", &CAPABILITIES),
+        ));
         bytes.extend_from_slice(&method_frame(0, tune_ok(3, 8192, 0)));
         bytes.extend_from_slice(&method_frame(0, open_vhost("/")));
         for channel in 1..3 {
@@ -124,7 +127,11 @@ fn session() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn new_scenario() -> Scenario {
-    let settings = Settings { message_size_max: 30, unfinished_content_max: 50, ..Settings::default() };
+    let settings = Settings {
+        message_size_max: 30,
+        unfinished_content_max: 50,
+        ..Settings::default()
+    };
     Scenario::with_settings(settings)
 }
 
@@ -136,7 +143,11 @@ fn outcome<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (BytesMut, Vec<Eve
             scenario.send_bytes(piece);
         }
     }
-    (scenario.transcript.clone(), scenario.events(), scenario.close.is_some())
+    (
+        scenario.transcript.clone(),
+        scenario.events(),
+        scenario.close.is_some(),
+    )
 }
 
 fn cut<'a>(mut bytes: &'a [u8], sizes: &[usize]) -> Vec<&'a [u8]> {

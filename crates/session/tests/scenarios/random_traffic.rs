@@ -14,15 +14,42 @@ use crate::support::{Event, Scenario, Seen, method_frame, publish_frames, short}
 
 #[derive(Debug, Clone)]
 enum Move {
-    Consume { channel: u16, no_ack: bool },
-    CancelByClient { channel: u16, which: usize },
-    CancelByServer { which: usize },
-    Deliver { which: usize, count: u8 },
-    Settle { channel: u16, tag: u64, multiple: bool, requeue: Option<bool> },
-    Recover { channel: u16 },
-    Publish { channel: u16, targets: u32 },
-    Confirm { channel: u16, number: u64, accepted: bool },
-    Reopen { channel: u16 },
+    Consume {
+        channel: u16,
+        no_ack: bool,
+    },
+    CancelByClient {
+        channel: u16,
+        which: usize,
+    },
+    CancelByServer {
+        which: usize,
+    },
+    Deliver {
+        which: usize,
+        count: u8,
+    },
+    Settle {
+        channel: u16,
+        tag: u64,
+        multiple: bool,
+        requeue: Option<bool>,
+    },
+    Recover {
+        channel: u16,
+    },
+    Publish {
+        channel: u16,
+        targets: u32,
+    },
+    Confirm {
+        channel: u16,
+        number: u64,
+        accepted: bool,
+    },
+    Reopen {
+        channel: u16,
+    },
     Tick,
 }
 
@@ -89,7 +116,11 @@ impl Model {
     }
 
     fn key(&self, channel: u16) -> ChannelKey {
-        *self.channels.keys().find(|key| key.channel == channel).expect("open")
+        *self
+            .channels
+            .keys()
+            .find(|key| key.channel == channel)
+            .expect("open")
     }
 
     fn known(&mut self, channel: u16) -> &mut Known {
@@ -100,12 +131,22 @@ impl Model {
     fn play(&mut self, one: Move) {
         match one {
             Move::Consume { channel, no_ack } => {
-                let method = basic::Consume { queue: short("q"), no_ack, ..Default::default() };
+                let method = basic::Consume {
+                    queue: short("q"),
+                    no_ack,
+                    ..Default::default()
+                };
                 self.scenario.send(channel, method);
             }
             Move::CancelByClient { channel, which } => {
                 let tag = format!("amq.ctag-{which:022}");
-                self.scenario.send(channel, basic::Cancel { consumer_tag: short(&tag), nowait: true });
+                self.scenario.send(
+                    channel,
+                    basic::Cancel {
+                        consumer_tag: short(&tag),
+                        nowait: true,
+                    },
+                );
             }
             Move::CancelByServer { which } => {
                 if let Some((consumer, _)) = self.consumers.get(which).copied() {
@@ -117,26 +158,43 @@ impl Model {
                     self.deliver(consumer, no_ack, count);
                 }
             }
-            Move::Settle { channel, tag, multiple, requeue } => {
+            Move::Settle {
+                channel,
+                tag,
+                multiple,
+                requeue,
+            } => {
                 self.settle(channel, tag, multiple, requeue);
             }
             Move::Recover { channel } => {
                 self.look_at_output();
-                let returned: Vec<u64> =
-                    std::mem::take(&mut self.known(channel).unacked).into_values().collect();
-                self.scenario.send(channel, basic::Recover { requeue: true });
+                let returned: Vec<u64> = std::mem::take(&mut self.known(channel).unacked)
+                    .into_values()
+                    .collect();
+                self.scenario
+                    .send(channel, basic::Recover { requeue: true });
                 self.expect_settled(&returned);
             }
             Move::Publish { channel, targets } => {
                 let key = self.key(channel);
-                self.scenario.send_bytes(&publish_frames(channel, "", "k", &Default::default(), b"x"));
+                self.scenario.send_bytes(&publish_frames(
+                    channel,
+                    "",
+                    "k",
+                    &Default::default(),
+                    b"x",
+                ));
                 let known = self.known(channel);
                 known.published += 1;
                 let number = known.published;
                 known.unconfirmed.insert(number, (targets, true));
                 self.scenario.outgoing.expect_confirm(key, number, targets);
             }
-            Move::Confirm { channel, number, accepted } => {
+            Move::Confirm {
+                channel,
+                number,
+                accepted,
+            } => {
                 let key = self.key(channel);
                 if let Some(owed) = self.known(channel).unconfirmed.get_mut(&number)
                     && owed.0 > 0
@@ -177,8 +235,17 @@ impl Model {
         self.look_at_output();
         let delivery_tag = tag.into();
         let method: Method = match requeue {
-            None => basic::Ack { delivery_tag, multiple }.into(),
-            Some(requeue) => basic::Nack { delivery_tag, multiple, requeue }.into(),
+            None => basic::Ack {
+                delivery_tag,
+                multiple,
+            }
+            .into(),
+            Some(requeue) => basic::Nack {
+                delivery_tag,
+                multiple,
+                requeue,
+            }
+            .into(),
         };
         let unacked = &mut self.known(channel).unacked;
         let taken: Option<Vec<u64>> = if multiple && tag == 0 {
@@ -215,7 +282,10 @@ impl Model {
             })
             .collect();
         assert_eq!(settled, seqs);
-        self.scenario.sink.events.retain(|event| !matches!(event, Event::Settle(_)));
+        self.scenario
+            .sink
+            .events
+            .retain(|event| !matches!(event, Event::Settle(_)));
     }
 
     /// Follows what was asked and what was written.
@@ -228,7 +298,8 @@ impl Model {
                 }
                 Event::Call(Call::CloseChannel(end)) => {
                     self.channels.remove(&end.channel);
-                    self.consumers.retain(|(consumer, _)| consumer.channel != end.channel);
+                    self.consumers
+                        .retain(|(consumer, _)| consumer.channel != end.channel);
                 }
                 Event::Call(Call::Consume(consume)) => {
                     self.consumers.push((consume.consumer, consume.no_ack));
@@ -251,13 +322,22 @@ impl Model {
                 basic::Basic::Deliver(deliver) => {
                     let (seq, no_ack) = self.delivering.take().expect("one at a time");
                     if !no_ack {
-                        self.known(channel).unacked.insert(deliver.delivery_tag.get(), seq);
+                        self.known(channel)
+                            .unacked
+                            .insert(deliver.delivery_tag.get(), seq);
                     }
                 }
-                basic::Basic::Ack(basic::Ack { delivery_tag, multiple }) => {
+                basic::Basic::Ack(basic::Ack {
+                    delivery_tag,
+                    multiple,
+                }) => {
                     self.answered(channel, delivery_tag.get(), multiple, true);
                 }
-                basic::Basic::Nack(basic::Nack { delivery_tag, multiple, .. }) => {
+                basic::Basic::Nack(basic::Nack {
+                    delivery_tag,
+                    multiple,
+                    ..
+                }) => {
                     self.answered(channel, delivery_tag.get(), multiple, false);
                 }
                 _ => {}
@@ -268,7 +348,10 @@ impl Model {
     fn answered(&mut self, channel: u16, number: u64, multiple: bool, accepted: bool) {
         let unconfirmed = &mut self.known(channel).unconfirmed;
         let first = if multiple { 0 } else { number };
-        let numbers: Vec<u64> = unconfirmed.range(first..=number).map(|(number, _)| *number).collect();
+        let numbers: Vec<u64> = unconfirmed
+            .range(first..=number)
+            .map(|(number, _)| *number)
+            .collect();
         assert!(numbers.contains(&number), "{number} is answered once");
         for number in numbers {
             assert_eq!(unconfirmed.remove(&number), Some((0, accepted)));

@@ -18,15 +18,25 @@ fn with_deliveries(count: u64) -> Scenario {
 }
 
 fn ack(tag: u64, multiple: bool) -> basic::Ack {
-    basic::Ack { delivery_tag: tag.into(), multiple }
+    basic::Ack {
+        delivery_tag: tag.into(),
+        multiple,
+    }
 }
 
 fn nack(tag: u64, multiple: bool, requeue: bool) -> basic::Nack {
-    basic::Nack { delivery_tag: tag.into(), multiple, requeue }
+    basic::Nack {
+        delivery_tag: tag.into(),
+        multiple,
+        requeue,
+    }
 }
 
 fn reject(tag: u64, requeue: bool) -> basic::Reject {
-    basic::Reject { delivery_tag: tag.into(), requeue }
+    basic::Reject {
+        delivery_tag: tag.into(),
+        requeue,
+    }
 }
 
 #[test]
@@ -87,7 +97,10 @@ fn a_tag_that_is_not_open_closes_the_channel() {
         let text = format!("PRECONDITION_FAILED - unknown delivery tag {tag}");
         scenario.expect_channel_close(1, 406, &text, ids);
         let events = scenario.events();
-        assert!(matches!(events.as_slice(), [Event::Call(Call::CloseChannel(_))]), "{events:?}");
+        assert!(
+            matches!(events.as_slice(), [Event::Call(Call::CloseChannel(_))]),
+            "{events:?}"
+        );
     }
 }
 
@@ -95,7 +108,12 @@ fn a_tag_that_is_not_open_closes_the_channel() {
 fn a_tag_of_another_channel_is_not_open() {
     let mut scenario = with_deliveries(1);
     scenario.send(2, ack(1, false));
-    scenario.expect_channel_close(2, 406, "PRECONDITION_FAILED - unknown delivery tag 1", (60, 80));
+    scenario.expect_channel_close(
+        2,
+        406,
+        "PRECONDITION_FAILED - unknown delivery tag 1",
+        (60, 80),
+    );
     scenario.forget();
     scenario.send(1, ack(1, false));
     scenario.expect_settled(1, &[10], Outcome::Acked);
@@ -115,7 +133,12 @@ fn recover_gives_everything_back_behind_its_answer() {
     scenario.sink.events = events;
     scenario.expect_settled(1, &[10, 30], Outcome::Returned);
     scenario.send(1, ack(1, false));
-    scenario.expect_channel_close(1, 406, "PRECONDITION_FAILED - unknown delivery tag 1", (60, 80));
+    scenario.expect_channel_close(
+        1,
+        406,
+        "PRECONDITION_FAILED - unknown delivery tag 1",
+        (60, 80),
+    );
 }
 
 #[test]
@@ -123,7 +146,10 @@ fn recover_covers_deliveries_that_were_written_meanwhile_and_none_after_its_answ
     let mut scenario = with_deliveries(1);
     scenario.is_holding_answers = true;
     scenario.send(1, basic::Recover { requeue: true });
-    let consumer = leveret_core::ids::ConsumerId { channel: crate::support::key(1, 1), number: 1 };
+    let consumer = leveret_core::ids::ConsumerId {
+        channel: crate::support::key(1, 1),
+        number: 1,
+    };
     scenario.deliver(consumer, "q", 20, b"x");
     scenario.forget();
     scenario.answer(leveret_session::Answer::Done);
@@ -144,8 +170,10 @@ fn recover_async_does_the_same_without_an_answer() {
 
 #[test]
 fn recover_without_requeue_is_not_implemented() {
-    let methods: [Method; 2] =
-        [basic::Recover { requeue: false }.into(), basic::RecoverAsync { requeue: false }.into()];
+    let methods: [Method; 2] = [
+        basic::Recover { requeue: false }.into(),
+        basic::RecoverAsync { requeue: false }.into(),
+    ];
     for (method, id) in methods.into_iter().zip([110, 100]) {
         let mut scenario = with_deliveries(1);
         scenario.send(1, method);

@@ -11,8 +11,8 @@ use leveret_core::{
     refusal::{ObjectKind, Refusal},
 };
 use leveret_session::{
-    Answer, Call, CloseHow, Connection, Input, Millis, News, OpenRefusal, Outgoing, Publish, Settings,
-    Settle, Sink, Step, Tick,
+    Answer, Call, CloseHow, Connection, Input, Millis, News, OpenRefusal, Outgoing, Publish,
+    Routed, Settings, Settle, Sink, Step, Tick,
 };
 use leveret_wire::{
     PROTOCOL_HEADER, RawProperties,
@@ -51,15 +51,34 @@ pub(crate) struct Recorder {
 /// No exchange or queue has this name.
 pub(crate) const MISSING: &str = "missing";
 
+/// No queue is bound by this key.
+pub(crate) const NOBODY: &str = "nobody";
+
 impl Sink for Recorder {
-    fn publish(&mut self, publish: Publish) -> Result<(), Refusal> {
+    fn publish(&mut self, publish: Publish) -> Result<Routed, Refusal> {
         self.check_exchange(publish.channel, &publish.exchange)?;
+        let routed = if publish.mandatory && publish.routing_key == *NOBODY {
+            Routed::Returned(Message::new(MessageParts {
+                exchange: publish.exchange.as_bytes(),
+                routing_key: publish.routing_key.as_bytes(),
+                properties: publish.properties.as_bytes(),
+                body: publish.body.clone(),
+                persistent: publish.persistent,
+                priority: publish.priority,
+            }))
+        } else {
+            Routed::Taken
+        };
         self.events.push(Event::Publish(publish));
-        Ok(())
+        Ok(routed)
     }
 
     fn check_exchange(&mut self, _: ChannelKey, exchange: &ShortString) -> Result<(), Refusal> {
-        if *exchange == *MISSING { Err(not_found(ObjectKind::Exchange)) } else { Ok(()) }
+        if *exchange == *MISSING {
+            Err(not_found(ObjectKind::Exchange))
+        } else {
+            Ok(())
+        }
     }
 
     fn settle(&mut self, settle: Settle) {
@@ -73,7 +92,11 @@ impl Sink for Recorder {
 }
 
 pub(crate) fn not_found(kind: ObjectKind) -> Refusal {
-    Refusal::NotFound { kind, name: short(MISSING), vhost: short("/") }
+    Refusal::NotFound {
+        kind,
+        name: short(MISSING),
+        vhost: short("/"),
+    }
 }
 
 pub(crate) fn short(text: &str) -> ShortString {
@@ -101,8 +124,11 @@ pub(crate) struct Scenario {
     news: News,
 }
 
-pub(crate) const CAPABILITIES: [&str; 3] =
-    ["authentication_failure_close", "consumer_cancel_notify", "connection.blocked"];
+pub(crate) const CAPABILITIES: [&str; 3] = [
+    "authentication_failure_close",
+    "consumer_cancel_notify",
+    "connection.blocked",
+];
 
 impl Scenario {
     /// A socket that was just accepted.
@@ -180,7 +206,12 @@ impl Scenario {
         self.send_bytes(&bytes);
     }
 
-    pub(crate) fn publish_with(&mut self, channel: u16, exchange: &str, properties: &RawProperties) {
+    pub(crate) fn publish_with(
+        &mut self,
+        channel: u16,
+        exchange: &str,
+        properties: &RawProperties,
+    ) {
         let bytes = publish_frames(channel, exchange, "key", properties, b"body");
         self.send_bytes(&bytes);
     }
@@ -190,7 +221,13 @@ impl Scenario {
         self.expect(channel, channel::OpenOk::default());
     }
 
-    pub(crate) fn consume(&mut self, channel: u16, queue: &str, tag: &str, no_ack: bool) -> ConsumerId {
+    pub(crate) fn consume(
+        &mut self,
+        channel: u16,
+        queue: &str,
+        tag: &str,
+        no_ack: bool,
+    ) -> ConsumerId {
         let consume = basic::Consume {
             queue: short(queue),
             consumer_tag: short(tag),
@@ -198,7 +235,12 @@ impl Scenario {
             ..basic::Consume::default()
         };
         self.send(channel, consume);
-        self.expect(channel, basic::ConsumeOk { consumer_tag: short(tag) });
+        self.expect(
+            channel,
+            basic::ConsumeOk {
+                consumer_tag: short(tag),
+            },
+        );
         match self.sink.events.pop() {
             Some(Event::Call(Call::Consume(consume))) => consume.consumer,
             other => panic!("{other:?} instead of a consume"),
@@ -212,7 +254,9 @@ impl Scenario {
         self.outgoing.take_delivered(&mut self.news);
         self.connection.learn_deliveries(&mut self.news);
         while self.close.is_none() && self.held.is_none() {
-            let step = self.connection.receive(self.now, &mut self.input, &mut self.sink);
+            let step = self
+                .connection
+                .receive(self.now, &mut self.input, &mut self.sink);
             self.outgoing.append(self.connection.replies());
             match step {
                 Step::NeedInput => break,
@@ -250,10 +294,18 @@ impl Scenario {
     }
 
     /// The pretend queue `queue` hands a message to a consumer.
-    pub(crate) fn deliver(&mut self, consumer: ConsumerId, queue: &str, seq: u64, body: &[u8]) -> bool {
+    pub(crate) fn deliver(
+        &mut self,
+        consumer: ConsumerId,
+        queue: &str,
+        seq: u64,
+        body: &[u8],
+    ) -> bool {
         let message = message("exchange", "key", body);
         let seq = Seq::new(seq);
-        let delivered = self.outgoing.deliver(consumer, queue_id(queue), seq, false, &message);
+        let delivered = self
+            .outgoing
+            .deliver(consumer, queue_id(queue), seq, false, &message);
         self.flush();
         delivered
     }
@@ -289,9 +341,10 @@ impl Scenario {
         let _ = self.written.split_to(len);
         let channel = frame.channel.get();
         Some(match frame.kind {
-            FrameKind::Method => {
-                Seen::Method(channel, Method::decode(&chunk, frame.payload).expect("a good method"))
-            }
+            FrameKind::Method => Seen::Method(
+                channel,
+                Method::decode(&chunk, frame.payload).expect("a good method"),
+            ),
             FrameKind::Header => Seen::Header(
                 channel,
                 ContentHeader::decode(&chunk, frame.payload).expect("a good header"),
@@ -341,7 +394,13 @@ impl Scenario {
 
     /// The broker closes the channel, and the client agrees.
     #[track_caller]
-    pub(crate) fn expect_channel_close(&mut self, channel: u16, code: u16, text: &str, blamed: (u16, u16)) {
+    pub(crate) fn expect_channel_close(
+        &mut self,
+        channel: u16,
+        code: u16,
+        text: &str,
+        blamed: (u16, u16),
+    ) {
         self.expect_unanswered_channel_close(channel, code, text, blamed);
         self.send(channel, channel::CloseOk {});
     }
@@ -374,7 +433,12 @@ impl Scenario {
     }
 
     #[track_caller]
-    pub(crate) fn expect_unanswered_connection_close(&mut self, code: u16, text: &str, blamed: (u16, u16)) {
+    pub(crate) fn expect_unanswered_connection_close(
+        &mut self,
+        code: u16,
+        text: &str,
+        blamed: (u16, u16),
+    ) {
         let close = connection::Close {
             reply_code: code,
             reply_text: short(text),
@@ -388,7 +452,12 @@ impl Scenario {
     #[track_caller]
     pub(crate) fn expect_silent_drop(&mut self) {
         self.expect_nothing();
-        assert_eq!(self.close, Some(CloseHow::Linger { until: self.now.plus(3000) }));
+        assert_eq!(
+            self.close,
+            Some(CloseHow::Linger {
+                until: self.now.plus(3000)
+            })
+        );
         assert_eq!(self.connection.next_deadline(), Some(self.now.plus(3000)));
     }
 
@@ -421,9 +490,7 @@ impl Scenario {
             .events()
             .into_iter()
             .map(|event| match event {
-                Event::Settle(settle) => {
-                    (settle.channel.channel, settle.seq.get(), settle.outcome)
-                }
+                Event::Settle(settle) => (settle.channel.channel, settle.seq.get(), settle.outcome),
                 other => panic!("{other:?} instead of a settle"),
             })
             .collect();
@@ -435,29 +502,50 @@ impl Scenario {
 /// The pretend broker: one user, one vhost, and everything exists but what is [`MISSING`].
 pub(crate) fn answer_to(call: &Call) -> Answer {
     let missing_queue = |name: &ShortString, yes: Answer| {
-        if *name == *MISSING { Answer::Refused(not_found(ObjectKind::Queue)) } else { yes }
+        if *name == *MISSING {
+            Answer::Refused(not_found(ObjectKind::Queue))
+        } else {
+            yes
+        }
     };
     match call {
         Call::Login(login) => {
             if login.user == *"guest" && login.password.expose() == b"guest" {
-                Answer::LoggedIn { user: login.user.clone(), impersonator: false }
+                Answer::LoggedIn {
+                    user: login.user.clone(),
+                    impersonator: false,
+                }
             } else {
                 Answer::LoginRefused
             }
         }
         Call::OpenVhost { vhost, .. } if *vhost != *"/" => {
-            Answer::OpenRefused(OpenRefusal::VhostNotFound { vhost: vhost.clone() })
+            Answer::OpenRefused(OpenRefusal::VhostNotFound {
+                vhost: vhost.clone(),
+            })
         }
         Call::QueueDeclare(declare) => {
             let name = declare.queue.clone();
-            missing_queue(&declare.queue, Answer::QueueDeclared { name, messages: 3, consumers: 2 })
+            missing_queue(
+                &declare.queue,
+                Answer::QueueDeclared {
+                    name,
+                    messages: 3,
+                    consumers: 2,
+                },
+            )
         }
         Call::QueuePurge(purge) => missing_queue(&purge.queue, Answer::Count(4)),
         Call::QueueDelete(_) => Answer::Count(5),
         Call::QueueBind(bind) => missing_queue(&bind.queue, Answer::Done),
         Call::Consume(consume) => {
             let name = String::from_utf8_lossy(consume.queue.as_bytes()).into_owned();
-            missing_queue(&consume.queue, Answer::ConsumeOk { queue: queue_id(&name) })
+            missing_queue(
+                &consume.queue,
+                Answer::ConsumeOk {
+                    queue: queue_id(&name),
+                },
+            )
         }
         Call::Get(get) => missing_queue(&get.queue, Answer::GetEmpty),
         Call::OpenVhost { .. }
@@ -481,7 +569,11 @@ pub(crate) fn queue_id(name: &str) -> QueueId {
 }
 
 pub(crate) fn key(channel: u16, opening: u32) -> ChannelKey {
-    ChannelKey { connection: ConnectionId::new(7), channel, opening }
+    ChannelKey {
+        connection: ConnectionId::new(7),
+        channel,
+        opening,
+    }
 }
 
 pub(crate) fn message(exchange: &str, routing_key: &str, body: &[u8]) -> Message {
@@ -519,7 +611,12 @@ pub(crate) fn method_frame(channel: u16, method: impl Into<Method>) -> BytesMut 
 
 pub(crate) fn header_frame(channel: u16, size: u64, properties: &RawProperties) -> BytesMut {
     let mut out = BytesMut::new();
-    frame::put_content_header(&mut out, ChannelId::new(channel), size, properties.as_bytes());
+    frame::put_content_header(
+        &mut out,
+        ChannelId::new(channel),
+        size,
+        properties.as_bytes(),
+    );
     out
 }
 
@@ -552,7 +649,11 @@ pub(crate) fn publish_frames(
 
 // --- methods of the handshake
 
-pub(crate) fn start_ok(mechanism: &str, response: &[u8], capabilities: &[&'static str]) -> connection::StartOk {
+pub(crate) fn start_ok(
+    mechanism: &str,
+    response: &[u8],
+    capabilities: &[&'static str],
+) -> connection::StartOk {
     let capabilities: FieldTable = capabilities
         .iter()
         .map(|name| (ShortString::from_static(name), FieldValue::Bool(true)))
@@ -566,21 +667,38 @@ pub(crate) fn start_ok(mechanism: &str, response: &[u8], capabilities: &[&'stati
 }
 
 pub(crate) fn tune_ok(channel_max: u16, frame_max: u32, heartbeat: u16) -> connection::TuneOk {
-    connection::TuneOk { channel_max, frame_max, heartbeat }
+    connection::TuneOk {
+        channel_max,
+        frame_max,
+        heartbeat,
+    }
 }
 
 pub(crate) fn open_vhost(vhost: &str) -> connection::Open {
-    connection::Open { virtual_host: short(vhost), ..connection::Open::default() }
+    connection::Open {
+        virtual_host: short(vhost),
+        ..connection::Open::default()
+    }
 }
 
 pub(crate) fn declare(queue: &str) -> queue::Declare {
-    queue::Declare { queue: short(queue), ..queue::Declare::default() }
+    queue::Declare {
+        queue: short(queue),
+        ..queue::Declare::default()
+    }
 }
 
 pub(crate) fn passive(queue: &str) -> queue::Declare {
-    queue::Declare { passive: true, ..declare(queue) }
+    queue::Declare {
+        passive: true,
+        ..declare(queue)
+    }
 }
 
 pub(crate) fn declare_ok(queue: &str) -> queue::DeclareOk {
-    queue::DeclareOk { queue: short(queue), message_count: 3, consumer_count: 2 }
+    queue::DeclareOk {
+        queue: short(queue),
+        message_count: 3,
+        consumer_count: 2,
+    }
 }

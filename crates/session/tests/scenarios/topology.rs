@@ -2,8 +2,8 @@
 
 use leveret_core::refusal::Refusal;
 use leveret_session::{
-    Answer, Call, ExchangeBind, ExchangeDeclare, ExchangeDelete, ExchangeUnbind, QueueBind, QueueDeclare,
-    QueueDelete, QueuePurge, QueueUnbind,
+    Answer, Call, ExchangeBind, ExchangeDeclare, ExchangeDelete, ExchangeUnbind, QueueBind,
+    QueueDeclare, QueueDelete, QueuePurge, QueueUnbind,
 };
 use leveret_wire::{
     method::{Method, basic, exchange, queue},
@@ -50,8 +50,15 @@ fn every_method_reaches_the_broker_with_its_fields_and_without_line_breaks() {
         exchange::DeclareOk {},
     );
     expect_call(
-        exchange::Delete { exchange: short("x\n"), if_unused: true, ..exchange::Delete::default() },
-        &Call::ExchangeDelete(ExchangeDelete { exchange: short("x"), if_unused: true }),
+        exchange::Delete {
+            exchange: short("x\n"),
+            if_unused: true,
+            ..exchange::Delete::default()
+        },
+        &Call::ExchangeDelete(ExchangeDelete {
+            exchange: short("x"),
+            if_unused: true,
+        }),
         exchange::DeleteOk {},
     );
     expect_call(
@@ -136,8 +143,13 @@ fn every_method_reaches_the_broker_with_its_fields_and_without_line_breaks() {
         queue::UnbindOk {},
     );
     expect_call(
-        queue::Purge { queue: short("q\n"), ..queue::Purge::default() },
-        &Call::QueuePurge(QueuePurge { queue: short("q\n") }),
+        queue::Purge {
+            queue: short("q\n"),
+            ..queue::Purge::default()
+        },
+        &Call::QueuePurge(QueuePurge {
+            queue: short("q\n"),
+        }),
         queue::PurgeOk { message_count: 4 },
     );
     expect_call(
@@ -147,7 +159,11 @@ fn every_method_reaches_the_broker_with_its_fields_and_without_line_breaks() {
             if_empty: true,
             ..queue::Delete::default()
         },
-        &Call::QueueDelete(QueueDelete { queue: short("q"), if_unused: true, if_empty: true }),
+        &Call::QueueDelete(QueueDelete {
+            queue: short("q"),
+            if_unused: true,
+            if_empty: true,
+        }),
         queue::DeleteOk { message_count: 5 },
     );
 }
@@ -156,15 +172,51 @@ fn every_method_reaches_the_broker_with_its_fields_and_without_line_breaks() {
 fn nowait_suppresses_every_ok() {
     let mut scenario = Scenario::with_channel();
     let methods: [Method; 9] = [
-        exchange::Declare { nowait: true, ..exchange::Declare::default() }.into(),
-        exchange::Delete { nowait: true, ..exchange::Delete::default() }.into(),
-        exchange::Bind { nowait: true, ..exchange::Bind::default() }.into(),
-        exchange::Unbind { nowait: true, ..exchange::Unbind::default() }.into(),
-        queue::Declare { nowait: true, ..declare("q") }.into(),
-        queue::Declare { nowait: true, ..passive("q") }.into(),
-        queue::Bind { nowait: true, ..queue::Bind::default() }.into(),
-        queue::Purge { nowait: true, ..queue::Purge::default() }.into(),
-        queue::Delete { nowait: true, ..queue::Delete::default() }.into(),
+        exchange::Declare {
+            nowait: true,
+            ..exchange::Declare::default()
+        }
+        .into(),
+        exchange::Delete {
+            nowait: true,
+            ..exchange::Delete::default()
+        }
+        .into(),
+        exchange::Bind {
+            nowait: true,
+            ..exchange::Bind::default()
+        }
+        .into(),
+        exchange::Unbind {
+            nowait: true,
+            ..exchange::Unbind::default()
+        }
+        .into(),
+        queue::Declare {
+            nowait: true,
+            ..declare("q")
+        }
+        .into(),
+        queue::Declare {
+            nowait: true,
+            ..passive("q")
+        }
+        .into(),
+        queue::Bind {
+            nowait: true,
+            ..queue::Bind::default()
+        }
+        .into(),
+        queue::Purge {
+            nowait: true,
+            ..queue::Purge::default()
+        }
+        .into(),
+        queue::Delete {
+            nowait: true,
+            ..queue::Delete::default()
+        }
+        .into(),
     ];
     for method in methods {
         scenario.send(1, method);
@@ -176,7 +228,13 @@ fn nowait_suppresses_every_ok() {
 #[test]
 fn nowait_does_not_suppress_errors() {
     let mut scenario = Scenario::with_channel();
-    scenario.send(1, queue::Declare { nowait: true, ..passive(MISSING) });
+    scenario.send(
+        1,
+        queue::Declare {
+            nowait: true,
+            ..passive(MISSING)
+        },
+    );
     let text = "NOT_FOUND - no queue 'missing' in vhost '/'";
     scenario.expect_channel_close(1, 404, text, (50, 10));
 }
@@ -186,13 +244,17 @@ fn a_queue_without_a_name_gets_one() {
     let mut scenario = Scenario::with_channel();
     for name in ["", "\r\n"] {
         scenario.send(1, declare(name));
-        let Call::QueueDeclare(declare) = scenario.the_call() else { panic!("no declare") };
+        let Call::QueueDeclare(declare) = scenario.the_call() else {
+            panic!("no declare")
+        };
         assert!(declare.server_named);
         assert!(declare.queue.to_string().starts_with("amq.gen-"));
         scenario.expect(1, declare_ok(&declare.queue.to_string()));
     }
     scenario.send(1, passive(""));
-    let Call::QueueDeclare(declare) = scenario.the_call() else { panic!("no declare") };
+    let Call::QueueDeclare(declare) = scenario.the_call() else {
+        panic!("no declare")
+    };
     assert!(!declare.server_named && declare.queue.is_empty());
 }
 
@@ -217,14 +279,24 @@ fn an_empty_name_needs_a_declared_queue() {
 
 #[test]
 fn an_empty_name_is_the_queue_declared_last() {
-    let declares = [declare("q"), passive("q"), queue::Declare { nowait: true, ..declare("q") }];
+    let declares = [
+        declare("q"),
+        passive("q"),
+        queue::Declare {
+            nowait: true,
+            ..declare("q")
+        },
+    ];
     for method in declares {
         let mut scenario = Scenario::with_channel();
         scenario.send(1, declare("before"));
         scenario.send(1, method);
         scenario.forget();
         scenario.send(1, queue::Purge::default());
-        assert_eq!(scenario.the_call(), Call::QueuePurge(QueuePurge { queue: short("q") }));
+        assert_eq!(
+            scenario.the_call(),
+            Call::QueuePurge(QueuePurge { queue: short("q") })
+        );
         scenario.send(1, queue::Delete::default());
         assert!(matches!(scenario.the_call(), Call::QueueDelete(delete) if delete.queue == "q"));
         scenario.send(1, basic::Get::default());
@@ -241,14 +313,37 @@ fn an_empty_binding_key_with_an_empty_name_is_the_queues_name() {
     scenario.forget();
     for (name, key, expected) in [("", "", "q"), ("", "k", "k"), ("q", "", "")] {
         let (queue, routing_key) = (short(name), short(key));
-        let bind = queue::Bind { queue, routing_key, ..queue::Bind::default() };
+        let bind = queue::Bind {
+            queue,
+            routing_key,
+            ..queue::Bind::default()
+        };
         scenario.send(1, bind.clone());
-        let Call::QueueBind(call) = scenario.the_call() else { panic!("no bind") };
-        assert_eq!((call.queue, call.routing_key), (short("q"), short(expected)));
-        let queue::Bind { queue, routing_key, .. } = bind;
-        scenario.send(1, queue::Unbind { queue, routing_key, ..queue::Unbind::default() });
-        let Call::QueueUnbind(call) = scenario.the_call() else { panic!("no unbind") };
-        assert_eq!((call.queue, call.routing_key), (short("q"), short(expected)));
+        let Call::QueueBind(call) = scenario.the_call() else {
+            panic!("no bind")
+        };
+        assert_eq!(
+            (call.queue, call.routing_key),
+            (short("q"), short(expected))
+        );
+        let queue::Bind {
+            queue, routing_key, ..
+        } = bind;
+        scenario.send(
+            1,
+            queue::Unbind {
+                queue,
+                routing_key,
+                ..queue::Unbind::default()
+            },
+        );
+        let Call::QueueUnbind(call) = scenario.the_call() else {
+            panic!("no unbind")
+        };
+        assert_eq!(
+            (call.queue, call.routing_key),
+            (short("q"), short(expected))
+        );
     }
 }
 

@@ -109,7 +109,13 @@ fn a_body_too_large_is_not_kept() {
 fn a_content_in_one_read_stays_where_it_was_received_and_one_in_several_does_not() {
     let mut scenario = Scenario::with_channel();
     let body = vec![1; 5000];
-    scenario.send_bytes(&publish_frames(1, "exchange", "key", &RawProperties::EMPTY, &body));
+    scenario.send_bytes(&publish_frames(
+        1,
+        "exchange",
+        "key",
+        &RawProperties::EMPTY,
+        &body,
+    ));
     let publish = scenario.the_publish();
     let (name, body_at) = (publish.exchange.as_bytes().as_ptr(), publish.body.as_ptr());
     let distance = (body_at as usize).abs_diff(name as usize);
@@ -120,5 +126,8 @@ fn a_content_in_one_read_stays_where_it_was_received_and_one_in_several_does_not
     scenario.send_bytes(&body_frame(1, &body[..2000]));
     scenario.send_bytes(&body_frame(1, &body[2000..]));
     let publish = scenario.the_publish();
-    assert_eq!((&publish.exchange, publish.body.len()), (&crate::support::short("exchange"), 5000));
+    assert_eq!(
+        (&publish.exchange, publish.body.len()),
+        (&crate::support::short("exchange"), 5000)
+    );
 }

@@ -30,6 +30,8 @@ pub(super) struct Segment<P> {
     pub(super) sync: bool,
     /// Some unit of nothing but counters asked for a sync, so they may not wait for a later batch.
     pub(super) sync_of_states: bool,
+    /// Some unit without any write asked for a sync: of everything before it.
+    pub(super) barrier: bool,
     pub(super) bytes: usize,
     puts: bool,
     forgets: bool,
@@ -42,6 +44,7 @@ impl<P> Segment<P> {
             promises: Vec::new(),
             sync: false,
             sync_of_states: false,
+            barrier: false,
             bytes: 0,
             puts: false,
             forgets: false,
@@ -64,7 +67,8 @@ impl<P> Segment<P> {
         self.writes.append(writes);
         self.promises.append(promises);
         self.sync |= unit.sync;
-        self.sync_of_states |= unit.sync && unit.only_states;
+        self.barrier |= unit.sync && unit.rows == 0;
+        self.sync_of_states |= unit.sync && unit.rows > 0 && unit.only_states;
         self.puts |= unit.puts;
         self.forgets |= unit.forgets;
         self.bytes += unit.bytes;
@@ -75,6 +79,7 @@ impl<P> Segment<P> {
         self.promises.clear();
         self.sync = false;
         self.sync_of_states = false;
+        self.barrier = false;
         self.puts = false;
         self.forgets = false;
         self.bytes = 0;
@@ -116,8 +121,6 @@ impl Measure {
                 Write::State { .. } => {}
             }
         }
-        // A unit without any write has nothing that could be synced.
-        unit.only_states &= !writes.is_empty();
         unit
     }
 }
@@ -214,11 +217,7 @@ impl<P> Inbox<P> {
             }
             state.asleep = true;
             match deadline {
-                None => {
-                    // Nothing is due: the memory of busier times goes back.
-                    state.spare.clear();
-                    self.arrived.wait(&mut state);
-                }
+                None => self.arrived.wait(&mut state),
                 Some(deadline) => {
                     if self.arrived.wait_until(&mut state, deadline).timed_out()
                         && state.segments.is_empty()
@@ -257,6 +256,12 @@ impl<P> Inbox<P> {
         (before, before.saturating_sub(bytes))
     }
 
+    /// Gives the memory of empty segments back.
+    pub(super) fn shrink(&self) {
+        let spare = mem::take(&mut self.state.lock().spare);
+        drop(spare);
+    }
+
     pub(super) fn order_stop(&self) {
         self.order(Order::Stop);
     }
@@ -286,10 +291,16 @@ impl<P> Inbox<P> {
 
 impl<P> State<P> {
     fn segment_for(&mut self, unit: &Measure) -> &mut Segment<P> {
-        if !self.segments.back().is_some_and(|last| last.has_room_for(unit)) {
+        if !self
+            .segments
+            .back()
+            .is_some_and(|last| last.has_room_for(unit))
+        {
             let fresh = self.spare.pop().unwrap_or_else(Segment::new);
             self.segments.push_back(fresh);
         }
-        self.segments.back_mut().expect("one was pushed if there was none")
+        self.segments
+            .back_mut()
+            .expect("one was pushed if there was none")
     }
 }

@@ -53,7 +53,13 @@ pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<BindingRecord, Damage> 
     let binding_key = fields.short()?;
     let arguments = fields.table()?;
     fields.end()?;
-    Ok(BindingRecord { vhost, source, destination, key: binding_key, arguments })
+    Ok(BindingRecord {
+        vhost,
+        source,
+        destination,
+        key: binding_key,
+        arguments,
+    })
 }
 
 fn destination(binding: &BindingRecord) -> (u8, &ShortString) {

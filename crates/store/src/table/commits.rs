@@ -19,11 +19,17 @@ pub(crate) const RING: u64 = 1024;
 const FILLER: u8 = 1;
 
 pub(crate) fn encode<'a>(row: &'a mut RowBuf, key: &[u8], millis: u64) -> &'a [u8] {
-    row.start(VERSION).u64(millis).u8(0).seal(Table::Commits, key)
+    row.start(VERSION)
+        .u64(millis)
+        .u8(0)
+        .seal(Table::Commits, key)
 }
 
 pub(crate) fn encode_filler<'a>(row: &'a mut RowBuf, key: &[u8], millis: u64) -> &'a [u8] {
-    row.start(VERSION).u64(millis).u8(FILLER).seal(Table::Commits, key)
+    row.start(VERSION)
+        .u64(millis)
+        .u8(FILLER)
+        .seal(Table::Commits, key)
 }
 
 /// Says whether the row is whole.

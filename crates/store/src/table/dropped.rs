@@ -1,9 +1,6 @@
 //! `dropped`: one row per queue whose messages are still to be freed: milliseconds since 1970 of the delete.
 
-use crate::{
-    row::RowBuf,
-    schema::Table,
-};
+use crate::{row::RowBuf, schema::Table};
 
 const VERSION: u8 = 1;
 

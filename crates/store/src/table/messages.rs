@@ -35,8 +35,15 @@ pub(crate) fn encode_before_body<'a>(
     enqueued_at: Timestamp,
     message: &Message,
 ) -> &'a [u8] {
-    let flags = if message.is_persistent() { PERSISTENT } else { 0 }
-        | if message.priority().is_some() { HAS_PRIORITY } else { 0 };
+    let flags = if message.is_persistent() {
+        PERSISTENT
+    } else {
+        0
+    } | if message.priority().is_some() {
+        HAS_PRIORITY
+    } else {
+        0
+    };
     let (exchange, routing_key) = (message.exchange(), message.routing_key());
     let properties = message.properties();
     row.start(VERSION)
@@ -101,7 +108,12 @@ mod tests {
     use crate::key::Place;
 
     fn key() -> MessageKey {
-        Place { queue: QueueId::new(1), priority: 0, seq: Seq::new(2) }.key()
+        Place {
+            queue: QueueId::new(1),
+            priority: 0,
+            seq: Seq::new(2),
+        }
+        .key()
     }
 
     fn message(body: Vec<u8>, persistent: bool, priority: Option<u8>) -> Message {
@@ -131,7 +143,10 @@ mod tests {
             .map(|byte| format!("{byte:02x}"))
             .collect();
         let parts = ["03", "05", "0000000000000102", "02", "03", "00000003"];
-        assert_eq!(hex, format!("{}{}", parts.concat(), "65786b6579100002626f6479"));
+        assert_eq!(
+            hex,
+            format!("{}{}", parts.concat(), "65786b6579100002626f6479")
+        );
     }
 
     #[test]
@@ -161,6 +176,9 @@ mod tests {
             .raw(b"short")
             .seal(Table::Messages, &key())
             .to_vec();
-        assert_eq!(decode(&key(), &value, &mut BytesMut::new()), Err(Damage::TooShort));
+        assert_eq!(
+            decode(&key(), &value, &mut BytesMut::new()),
+            Err(Damage::TooShort)
+        );
     }
 }

@@ -20,9 +20,12 @@ pub(crate) fn key(queue: QueueId) -> [u8; 10] {
 
 pub(crate) fn encode<'a>(row: &'a mut RowBuf, key: &[u8], queue: &QueueRecord) -> &'a [u8] {
     // Its connection does not outlive a restart, so neither may the queue.
-    debug_assert_eq!(queue.exclusive_to, None, "an exclusive queue is never stored");
-    let flags = if queue.durable { DURABLE } else { 0 }
-        | if queue.auto_delete { AUTO_DELETE } else { 0 };
+    debug_assert_eq!(
+        queue.exclusive_to, None,
+        "an exclusive queue is never stored"
+    );
+    let flags =
+        if queue.durable { DURABLE } else { 0 } | if queue.auto_delete { AUTO_DELETE } else { 0 };
     row.start(VERSION)
         .short(&queue.vhost)
         .short(&queue.name)

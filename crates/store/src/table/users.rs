@@ -17,7 +17,9 @@ pub(crate) fn key(name: &ShortString) -> [u8; 18] {
 }
 
 pub(crate) fn encode<'a>(row: &'a mut RowBuf, key: &[u8], user: &UserRecord) -> &'a [u8] {
-    row.start(VERSION).short(&user.name).long(&user.password_hash);
+    row.start(VERSION)
+        .short(&user.name)
+        .long(&user.password_hash);
     row.u32(u32::try_from(user.tags.len()).expect("tags came in one request"));
     for tag in &user.tags {
         row.long(tag.as_bytes());
@@ -35,5 +37,9 @@ pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<UserRecord, Damage> {
         tags.push(tag);
     }
     fields.end()?;
-    Ok(UserRecord { name, password_hash, tags })
+    Ok(UserRecord {
+        name,
+        password_hash,
+        tags,
+    })
 }

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        mpsc::{Receiver, channel},
+        mpsc::{Receiver, RecvTimeoutError, channel},
     },
     time::Duration,
 };
@@ -65,21 +65,32 @@ impl Broker {
         )
         .unwrap();
         let (writes, promises) = (Vec::new(), Vec::new());
-        Ok(Self { committer, store, recovered, released, failed, writes, promises })
+        Ok(Self {
+            committer,
+            store,
+            recovered,
+            released,
+            failed,
+            writes,
+            promises,
+        })
     }
 
     /// One unit with one promise, not waited for.
     pub fn send(&mut self, writes: impl IntoIterator<Item = Write>, promise: u64, sync: bool) {
         self.writes.extend(writes);
         self.promises.push(promise);
-        self.committer.send(&mut self.writes, &mut self.promises, sync);
+        self.committer
+            .send(&mut self.writes, &mut self.promises, sync);
         assert!(self.writes.is_empty() && self.promises.is_empty());
     }
 
     /// Promises of the next batch.
     #[track_caller]
     pub fn next_released(&self) -> Vec<u64> {
-        self.released.recv_timeout(PATIENCE).expect("the committer releases promises")
+        self.released
+            .recv_timeout(PATIENCE)
+            .expect("the committer releases promises")
     }
 
     /// Waits until this promise is released, and gives all that came up to it.
@@ -106,7 +117,20 @@ impl Broker {
 
     #[track_caller]
     pub fn next_failure(&self) -> CommitError {
-        self.failed.recv_timeout(PATIENCE).expect("the committer fails")
+        self.failed
+            .recv_timeout(PATIENCE)
+            .expect("the committer fails")
+    }
+
+    /// Whether promises are released; if not, why not.
+    #[track_caller]
+    pub fn released_or_failed(&self) -> Result<Vec<u64>, CommitError> {
+        match self.released.recv_timeout(PATIENCE) {
+            Ok(promises) => Ok(promises),
+            // The committer is gone and its callback with it.
+            Err(RecvTimeoutError::Disconnected) => Err(self.next_failure()),
+            Err(RecvTimeoutError::Timeout) => panic!("the committer does nothing"),
+        }
     }
 
     /// Promises of a batch that was released already.
@@ -120,7 +144,9 @@ impl Broker {
     }
 
     pub fn try_stop(self) -> Result<(), CommitError> {
-        let Self { committer, store, .. } = self;
+        let Self {
+            committer, store, ..
+        } = self;
         let stopped = committer.stop();
         // Nobody else may keep the directory.
         assert_eq!(Arc::strong_count(&store), 1);
@@ -129,13 +155,25 @@ impl Broker {
 
     /// All of one priority, in pages of `rows_max`.
     #[track_caller]
-    pub fn read_in_pages(&self, queue: QueueId, priority: u8, rows_max: usize) -> Vec<StoredMessage> {
+    pub fn read_in_pages(
+        &self,
+        queue: QueueId,
+        priority: u8,
+        rows_max: usize,
+    ) -> Vec<StoredMessage> {
         let mut all = Vec::new();
         let mut from = Some(Seq::new(0));
         while let Some(start) = from {
             let page = self
                 .store
-                .read_messages(queue, priority, start, Seq::new(u64::MAX), rows_max, 1 << 20)
+                .read_messages(
+                    queue,
+                    priority,
+                    start,
+                    Seq::new(u64::MAX),
+                    rows_max,
+                    1 << 20,
+                )
                 .unwrap();
             all.extend(page.rows);
             from = page.next;
@@ -184,7 +222,13 @@ pub fn put(seq: u64, body: impl Into<Vec<u8>>) -> Write {
 
 pub fn put_in(queue: QueueId, priority: u8, seq: u64, body: impl Into<Vec<u8>>) -> Write {
     let enqueued_at = Timestamp::new(1_000 + seq);
-    Write::Put { queue, priority, seq: Seq::new(seq), enqueued_at, message: message(body) }
+    Write::Put {
+        queue,
+        priority,
+        seq: Seq::new(seq),
+        enqueued_at,
+        message: message(body),
+    }
 }
 
 pub fn forget(seq: u64) -> Write {
@@ -192,15 +236,31 @@ pub fn forget(seq: u64) -> Write {
 }
 
 pub fn forget_in(queue: QueueId, priority: u8, seq: u64) -> Write {
-    Write::Forget { queue, priority, seq: Seq::new(seq) }
+    Write::Forget {
+        queue,
+        priority,
+        seq: Seq::new(seq),
+    }
 }
 
 pub fn forget_range(from: u64, until: u64) -> Write {
-    Write::ForgetRange { queue: QUEUE, priority: 0, from: Seq::new(from), until: Seq::new(until) }
+    Write::ForgetRange {
+        queue: QUEUE,
+        priority: 0,
+        from: Seq::new(from),
+        until: Seq::new(until),
+    }
 }
 
 pub fn state(next: u64, messages: u64) -> Write {
-    state_of(QUEUE, QueueState { next: Seq::new(next), messages, ..QueueState::default() })
+    state_of(
+        QUEUE,
+        QueueState {
+            next: Seq::new(next),
+            messages,
+            ..QueueState::default()
+        },
+    )
 }
 
 pub fn state_of(queue: QueueId, state: QueueState) -> Write {

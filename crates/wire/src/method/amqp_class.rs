@@ -115,21 +115,20 @@ macro_rules! amqp_class {
                 }
             }
 
-            /// Reads the arguments of the method with this number.
+            /// Reads the arguments, straight into the enum of all methods: they are too large to be moved twice.
             pub(in crate::method) fn read(
-                method_id: u16,
                 arguments: $crate::method::argument::Arguments<'_>,
-            ) -> Result<Self, $crate::method::argument::ArgumentError> {
-                match method_id {
+            ) -> Result<$crate::method::Method, $crate::method::MethodError> {
+                match arguments.method_id() {
                     $($method_id => {
                         #[allow(unused_mut, reason = "some methods have no arguments")]
                         let mut arguments =
                             arguments.with_any_bytes(amqp_class!(@has_content $($content)?));
                         let method = $Name { $($field: arguments.argument()?,)* };
                         arguments.finish()?;
-                        Ok(Self::$Name(method))
+                        Ok($crate::method::Method::$Class(Self::$Name(method)))
                     })*
-                    _ => Err($crate::method::argument::ArgumentError::UnknownMethod),
+                    _ => Err(arguments.unknown()),
                 }
             }
 

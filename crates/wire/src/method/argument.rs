@@ -4,19 +4,16 @@ use bytes::{BufMut, Bytes, BytesMut};
 use nom::Parser;
 use nom::number::complete::{be_u8, be_u16, be_u32, be_u64};
 
+use super::MethodError;
 use crate::ids::{ClassId, DeliveryTag, MethodId};
 use crate::primitive::{advance, long_bytes, short_bytes};
 use crate::value::{
     FieldTable, LongString, ShortString, ValueError, put_long_bytes, put_short_bytes, slice_of,
 };
 
-/// What can be wrong with arguments, before anyone knows whose they are.
+/// What is found wrong on the way and reported last, since RabbitMQ complains about the layout first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ArgumentError {
-    /// No method has the ids.
-    UnknownMethod,
-    /// Too few bytes, or too many.
-    Layout,
+enum Flaw {
     /// A short string is not UTF-8.
     Utf8,
     /// A field table cannot be read.
@@ -25,11 +22,11 @@ pub(crate) enum ArgumentError {
 
 /// An argument of a method. Neighbouring bits share an octet: reader and writer remember the position inside it and every
 /// other type closes it, so the table needs no word about packing.
-pub(crate) trait Argument: Sized {
+pub(super) trait Argument: Sized {
     /// The type's name in the spec.
     const DOMAIN: &'static str;
 
-    fn read(arguments: &mut Arguments<'_>) -> Result<Self, ArgumentError>;
+    fn read(arguments: &mut Arguments<'_>) -> Result<Self, MethodError>;
     fn write(&self, writer: &mut ArgumentWriter<'_>);
 }
 
@@ -41,66 +38,115 @@ struct OpenOctet {
 }
 
 /// Reads the arguments of one method.
-pub(crate) struct Arguments<'a> {
+pub(super) struct Arguments<'a> {
     chunk: &'a Bytes,
+    class: ClassId,
+    method: MethodId,
+    all: &'a [u8],
     rest: &'a [u8],
     bits: OpenOctet,
-    /// Found on the way and reported last, since RabbitMQ complains about the layout first.
-    failure: Option<ArgumentError>,
+    flaw: Option<Flaw>,
     text_is_checked: bool,
 }
 
 impl<'a> Arguments<'a> {
     /// `arguments` is a part of `chunk`, and strings become slices of it.
-    pub(crate) const fn new(chunk: &'a Bytes, arguments: &'a [u8]) -> Self {
+    pub(super) const fn new(
+        chunk: &'a Bytes,
+        class: ClassId,
+        method: MethodId,
+        arguments: &'a [u8],
+    ) -> Self {
         Self {
             chunk,
+            class,
+            method,
+            all: arguments,
             rest: arguments,
             bits: OpenOctet {
                 octet: 0,
                 bits_left: 0,
             },
-            failure: None,
+            flaw: None,
             text_is_checked: true,
         }
     }
 
+    /// The number of the method within its class.
+    pub(super) const fn method_id(&self) -> u16 {
+        self.method.get()
+    }
+
     /// Lets short strings be any bytes. RabbitMQ checks them everywhere but in basic.publish, and the other methods with
     /// content hand on what was published.
-    pub(crate) const fn with_any_bytes(mut self, any: bool) -> Self {
+    pub(super) const fn with_any_bytes(mut self, any: bool) -> Self {
         self.text_is_checked = !any;
         self
     }
 
-    pub(crate) fn argument<T: Argument>(&mut self) -> Result<T, ArgumentError> {
+    pub(super) fn argument<T: Argument>(&mut self) -> Result<T, MethodError> {
         T::read(self)
     }
 
     /// Whether everything was read, and everything was well-formed.
-    pub(crate) fn finish(self) -> Result<(), ArgumentError> {
+    pub(super) fn finish(self) -> Result<(), MethodError> {
         if !self.rest.is_empty() {
-            return Err(ArgumentError::Layout);
+            return Err(self.malformed());
         }
-        self.failure.map_or(Ok(()), Err)
+        match self.flaw {
+            None => Ok(()),
+            Some(flaw) => Err(self.flawed(flaw)),
+        }
     }
 
     fn take<O>(
         &mut self,
         parser: impl Parser<&'a [u8], Output = O, Error = ValueError>,
-    ) -> Result<O, ArgumentError> {
+    ) -> Result<O, MethodError> {
         self.bits = OpenOctet::default();
-        advance(&mut self.rest, parser).map_err(|_| ArgumentError::Layout)
+        advance(&mut self.rest, parser).map_err(|_| self.malformed())
+    }
+
+    #[cold]
+    pub(super) const fn unknown(&self) -> MethodError {
+        MethodError::Unknown {
+            class: self.class,
+            method: self.method,
+        }
+    }
+
+    #[cold]
+    fn malformed(&self) -> MethodError {
+        let arguments = self.chunk.slice_ref(self.all);
+        MethodError::Malformed {
+            class: self.class,
+            method: self.method,
+            arguments,
+        }
+    }
+
+    #[cold]
+    const fn flawed(&self, flaw: Flaw) -> MethodError {
+        let Self { class, method, .. } = *self;
+        match flaw {
+            Flaw::Utf8 => MethodError::MalformedUtf8 { class, method },
+            Flaw::Table(error) => MethodError::Table {
+                class,
+                method,
+                error,
+            },
+        }
     }
 }
 
 /// Writes the arguments of one method.
-pub(crate) struct ArgumentWriter<'a> {
+pub(super) struct ArgumentWriter<'a> {
     out: &'a mut BytesMut,
     bits: OpenOctet,
 }
 
 impl<'a> ArgumentWriter<'a> {
-    pub(crate) const fn new(out: &'a mut BytesMut) -> Self {
+    pub(super) const fn new(out: &'a mut BytesMut) -> Self {
         Self {
             out,
             bits: OpenOctet {
@@ -110,12 +156,12 @@ impl<'a> ArgumentWriter<'a> {
         }
     }
 
-    pub(crate) fn argument<T: Argument>(&mut self, argument: &T) {
+    pub(super) fn argument<T: Argument>(&mut self, argument: &T) {
         argument.write(self);
     }
 
     /// Writes the octet of bits that is open, if one is.
-    pub(crate) fn close(&mut self) -> &mut BytesMut {
+    pub(super) fn close(&mut self) -> &mut BytesMut {
         if self.bits.bits_left > 0 {
             self.out.put_u8(self.bits.octet);
         }
@@ -127,7 +173,7 @@ impl<'a> ArgumentWriter<'a> {
 impl Argument for bool {
     const DOMAIN: &'static str = "bit";
 
-    fn read(arguments: &mut Arguments<'_>) -> Result<Self, ArgumentError> {
+    fn read(arguments: &mut Arguments<'_>) -> Result<Self, MethodError> {
         if arguments.bits.bits_left == 0 {
             let octet = arguments.take(be_u8)?;
             arguments.bits = OpenOctet {
@@ -161,7 +207,7 @@ impl Argument for bool {
 impl Argument for u8 {
     const DOMAIN: &'static str = "octet";
 
-    fn read(arguments: &mut Arguments<'_>) -> Result<Self, ArgumentError> {
+    fn read(arguments: &mut Arguments<'_>) -> Result<Self, MethodError> {
         arguments.take(be_u8)
     }
 
@@ -173,7 +219,7 @@ impl Argument for u8 {
 impl Argument for u16 {
     const DOMAIN: &'static str = "short";
 
-    fn read(arguments: &mut Arguments<'_>) -> Result<Self, ArgumentError> {
+    fn read(arguments: &mut Arguments<'_>) -> Result<Self, MethodError> {
         arguments.take(be_u16)
     }
 
@@ -185,7 +231,7 @@ impl Argument for u16 {
 impl Argument for u32 {
     const DOMAIN: &'static str = "long";
 
-    fn read(arguments: &mut Arguments<'_>) -> Result<Self, ArgumentError> {
+    fn read(arguments: &mut Arguments<'_>) -> Result<Self, MethodError> {
         arguments.take(be_u32)
     }
 
@@ -197,7 +243,7 @@ impl Argument for u32 {
 impl Argument for DeliveryTag {
     const DOMAIN: &'static str = "longlong";
 
-    fn read(arguments: &mut Arguments<'_>) -> Result<Self, ArgumentError> {
+    fn read(arguments: &mut Arguments<'_>) -> Result<Self, MethodError> {
         arguments.take(be_u64).map(Self::new)
     }
 
@@ -209,7 +255,7 @@ impl Argument for DeliveryTag {
 impl Argument for ClassId {
     const DOMAIN: &'static str = "short";
 
-    fn read(arguments: &mut Arguments<'_>) -> Result<Self, ArgumentError> {
+    fn read(arguments: &mut Arguments<'_>) -> Result<Self, MethodError> {
         arguments.argument().map(Self::new)
     }
 
@@ -221,7 +267,7 @@ impl Argument for ClassId {
 impl Argument for MethodId {
     const DOMAIN: &'static str = "short";
 
-    fn read(arguments: &mut Arguments<'_>) -> Result<Self, ArgumentError> {
+    fn read(arguments: &mut Arguments<'_>) -> Result<Self, MethodError> {
         arguments.argument().map(Self::new)
     }
 
@@ -233,10 +279,10 @@ impl Argument for MethodId {
 impl Argument for ShortString {
     const DOMAIN: &'static str = "shortstr";
 
-    fn read(arguments: &mut Arguments<'_>) -> Result<Self, ArgumentError> {
+    fn read(arguments: &mut Arguments<'_>) -> Result<Self, MethodError> {
         let bytes = arguments.take(short_bytes)?;
         if arguments.text_is_checked && std::str::from_utf8(bytes).is_err() {
-            arguments.failure.get_or_insert(ArgumentError::Utf8);
+            arguments.flaw.get_or_insert(Flaw::Utf8);
         }
         Ok(Self::from_wire(slice_of(arguments.chunk, bytes)))
     }
@@ -249,7 +295,7 @@ impl Argument for ShortString {
 impl Argument for LongString {
     const DOMAIN: &'static str = "longstr";
 
-    fn read(arguments: &mut Arguments<'_>) -> Result<Self, ArgumentError> {
+    fn read(arguments: &mut Arguments<'_>) -> Result<Self, MethodError> {
         let bytes = arguments.take(long_bytes)?;
         Ok(Self::from(slice_of(arguments.chunk, bytes)))
     }
@@ -262,12 +308,12 @@ impl Argument for LongString {
 impl Argument for FieldTable {
     const DOMAIN: &'static str = "table";
 
-    fn read(arguments: &mut Arguments<'_>) -> Result<Self, ArgumentError> {
+    fn read(arguments: &mut Arguments<'_>) -> Result<Self, MethodError> {
         let payload = arguments.take(long_bytes)?;
         match Self::decode(arguments.chunk, payload) {
             Ok(table) => Ok(table),
             Err(error) => {
-                arguments.failure.get_or_insert(ArgumentError::Table(error));
+                arguments.flaw.get_or_insert(Flaw::Table(error));
                 Ok(Self::new())
             }
         }

@@ -1,0 +1,267 @@
+//! What an operator sees: one clear line and an exit code for everything that can go wrong at start.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    net::{TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+};
+
+use tempfile::TempDir;
+
+fn leveret(data_dir: &Path, listen: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leveret"));
+    command
+        .arg("--data-dir")
+        .arg(data_dir)
+        .arg("--listen")
+        .arg(listen);
+    command
+}
+
+/// Runs a broker that is expected to refuse the start.
+fn refused(data_dir: &Path, listen: &str) -> String {
+    let Output { status, stderr, .. } = leveret(data_dir, listen).output().expect("it runs");
+    let text = String::from_utf8(stderr).expect("text");
+    assert_eq!(status.code(), Some(1), "{text}");
+    let last = text
+        .lines()
+        .last()
+        .expect("a line that says why")
+        .to_owned();
+    assert!(last.starts_with("leveret: "), "{text}");
+    last
+}
+
+/// A running broker; killed at the end of the test if it still runs.
+struct Running {
+    child: Child,
+    log: BufReader<std::process::ChildStderr>,
+}
+
+impl Running {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("it runs");
+        let log = BufReader::new(child.stderr.take().expect("piped"));
+        let mut running = Self { child, log };
+        running.wait_for("Server startup complete in ");
+        running
+    }
+
+    #[track_caller]
+    fn wait_for(&mut self, text: &str) -> String {
+        let mut seen = String::new();
+        loop {
+            let mut line = String::new();
+            assert_ne!(
+                self.log.read_line(&mut line).expect("a log"),
+                0,
+                "no {text:?} in:\n{seen}"
+            );
+            if line.contains(text) {
+                return line;
+            }
+            seen.push_str(&line);
+        }
+    }
+
+    fn terminate(&mut self) -> Option<i32> {
+        let pid = self.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .arg(&pid)
+                .status()
+                .expect("kill runs")
+                .success()
+        );
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Already ended in tests that stop it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn help_is_a_page_with_every_option_and_exit_code() {
+    let output = Command::new(env!("CARGO_BIN_EXE_leveret"))
+        .arg("--help")
+        .output()
+        .expect("it runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(output.status.success());
+    for option in [
+        "--data-dir",
+        "--listen",
+        "--ports-file",
+        "--log-level",
+        "--log-format",
+        "--version",
+    ] {
+        assert!(text.contains(option), "no {option} in:\n{text}");
+    }
+    assert!(
+        text.contains("Exit codes:") && text.contains("Examples:"),
+        "{text}"
+    );
+    assert!(text.lines().count() < 60, "longer than a page:\n{text}");
+}
+
+#[test]
+fn version_names_the_program_and_its_number() {
+    let output = Command::new(env!("CARGO_BIN_EXE_leveret"))
+        .arg("--version")
+        .output()
+        .expect("it runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(
+        text.trim(),
+        format!("leveret {}", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[test]
+fn a_wrong_command_line_is_explained_and_ends_with_2() {
+    let output = Command::new(env!("CARGO_BIN_EXE_leveret"))
+        .args(["--listen", "nowhere"])
+        .output()
+        .expect("it runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--listen"));
+}
+
+#[test]
+fn a_busy_port_is_named_and_nothing_is_touched() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("bound");
+    let dir = TempDir::new().expect("a directory");
+    let data_dir = dir.path().join("data");
+    let line = refused(&data_dir, &address.to_string());
+    assert!(
+        line.contains(&format!("port {} is in use", address.port())),
+        "{line}"
+    );
+    assert!(
+        !data_dir.exists(),
+        "a broker that could not listen made {}",
+        data_dir.display()
+    );
+}
+
+#[test]
+fn a_locked_directory_is_refused_by_name() {
+    let dir = TempDir::new().expect("a directory");
+    let first = Running::start(leveret(dir.path(), "127.0.0.1:0"));
+    let line = refused(dir.path(), "127.0.0.1:0");
+    assert!(line.contains(&dir.path().display().to_string()), "{line}");
+    assert!(
+        line.contains(&first.child.id().to_string()),
+        "the holder's pid is missing: {line}"
+    );
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_refused_by_name() {
+    let dir = TempDir::new().expect("a directory");
+    let file = dir.path().join("a-file");
+    fs::write(&file, "").expect("written");
+    let data_dir = file.join("data");
+    let line = refused(&data_dir, "127.0.0.1:0");
+    assert!(line.contains(&data_dir.display().to_string()), "{line}");
+}
+
+#[test]
+fn the_ports_file_says_where_clients_are_accepted() {
+    let dir = TempDir::new().expect("a directory");
+    let ports_file = dir.path().join("ports");
+    let mut command = leveret(&dir.path().join("data"), "127.0.0.1:0");
+    command
+        .arg("--listen")
+        .arg("[::1]:0")
+        .arg("--ports-file")
+        .arg(&ports_file);
+    let _running = Running::start(command);
+    let text = fs::read_to_string(&ports_file).expect("a ports file");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    let ports: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let port =
+        |at: usize| u16::try_from(ports["amqp"][at].as_u64().expect("a port")).expect("16 bits");
+    for address in [
+        format!("127.0.0.1:{}", port(0)),
+        format!("[::1]:{}", port(1)),
+    ] {
+        let mut socket = TcpStream::connect(&address).expect("it listens");
+        std::io::Write::write_all(&mut socket, b"GET / HT").expect("written");
+        let mut answer = Vec::new();
+        socket
+            .read_to_end(&mut answer)
+            .expect("an answer, then the end");
+        assert_eq!(answer, b"AMQP\x00\x00\x09\x01", "{address}");
+    }
+}
+
+#[test]
+fn sigterm_ends_with_0_and_the_next_start_finds_everything_in_order() {
+    let dir = TempDir::new().expect("a directory");
+    let mut running = Running::start(leveret(dir.path(), "127.0.0.1:0"));
+    assert_eq!(running.terminate(), Some(0));
+    let mut again = leveret(dir.path(), "127.0.0.1:0")
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("runs");
+    let log = BufReader::new(again.stderr.take().expect("piped"));
+    let found = log
+        .lines()
+        .map(|line| line.expect("a log"))
+        .find(|line| line.contains("stopped"));
+    assert!(found.is_some_and(|line| line.contains("stopped in order")));
+    again.kill().expect("killed");
+    again.wait().expect("it ends");
+}
+
+#[test]
+fn data_is_for_its_owner_only() {
+    let dir = TempDir::new().expect("a directory");
+    let data_dir = dir.path().join("data");
+    let _running = Running::start(leveret(&data_dir, "127.0.0.1:0"));
+    let mode = |path: &Path| fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
+    assert_eq!(mode(&data_dir), 0o700);
+    let mut waiting = vec![data_dir];
+    while let Some(dir) = waiting.pop() {
+        for entry in fs::read_dir(&dir).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            assert_eq!(mode(&path) & 0o077, 0, "{}", path.display());
+            if path.is_dir() {
+                waiting.push(path);
+            }
+        }
+    }
+}
+
+#[test]
+fn json_logs_are_one_object_a_line() {
+    let dir = TempDir::new().expect("a directory");
+    let mut command = leveret(dir.path(), "127.0.0.1:0");
+    command.args(["--log-format", "json"]);
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("it runs");
+    let log = BufReader::new(child.stderr.take().expect("piped"));
+    for line in log.lines() {
+        let line = line.expect("a log");
+        let entry: serde_json::Value = serde_json::from_str(&line).expect("an object");
+        let message = entry["fields"]["message"]
+            .as_str()
+            .expect("a message")
+            .to_owned();
+        if message.contains("Server startup complete") {
+            break;
+        }
+    }
+    child.kill().expect("killed");
+    child.wait().expect("it ends");
+}

@@ -1,0 +1,124 @@
+//! `basic.qos`, `consume`, `cancel`, `get` and `recover`.
+
+use bytes::BytesMut;
+use leveret_core::ids::ConsumerId;
+use leveret_wire::method::basic;
+
+use super::{Channel, Next, Then};
+use crate::{
+    call::{Call, Cancel, Consume, Get},
+    error::{ConnectionError, Fault},
+    sink::Sink,
+};
+
+impl Channel {
+    pub(super) fn qos(
+        &mut self,
+        qos: &basic::Qos,
+        replies: &mut BytesMut,
+    ) -> Result<(), ConnectionError> {
+        let basic::Qos {
+            prefetch_size: size,
+            prefetch_count,
+            global: _,
+        } = *qos;
+        if size != 0 {
+            return Err(ConnectionError::PrefetchSize { size });
+        }
+        // `global` is taken for a bound per consumer, as RabbitMQ 4.3 does by default.
+        self.prefetch = prefetch_count;
+        self.reply(replies, basic::QosOk {});
+        Ok(())
+    }
+
+    pub(super) fn consume<S: Sink>(
+        &mut self,
+        consume: basic::Consume,
+        sink: &mut S,
+    ) -> Result<Next, Fault> {
+        let basic::Consume {
+            queue,
+            consumer_tag,
+            no_ack,
+            exclusive,
+            nowait,
+            arguments,
+            ..
+        } = consume;
+        if self.consumers.has_tag(&consumer_tag) {
+            return Err(ConnectionError::ConsumerTagInUse { tag: consumer_tag }.into());
+        }
+        let queue = self.named_queue(&queue)?;
+        let tag = if consumer_tag.is_empty() {
+            sink.generate_name("amq.ctag-")
+        } else {
+            consumer_tag.detach()
+        };
+        let number = self.next_consumer;
+        self.next_consumer += 1;
+        let call = Call::Consume(Consume {
+            consumer: ConsumerId {
+                channel: self.key,
+                number,
+            },
+            queue,
+            tag: tag.clone(),
+            no_ack,
+            exclusive,
+            prefetch: if no_ack { 0 } else { self.prefetch },
+            arguments: arguments.detach(),
+        });
+        Ok(Next::call(
+            call,
+            Then::Consuming {
+                number,
+                tag,
+                no_ack,
+                nowait,
+            },
+        ))
+    }
+
+    pub(super) fn cancel(&self, cancel: basic::Cancel, replies: &mut BytesMut) -> Next {
+        let basic::Cancel {
+            consumer_tag: tag,
+            nowait,
+        } = cancel;
+        let Some((number, queue)) = self.consumers.find(&tag) else {
+            if !nowait {
+                self.reply(replies, basic::CancelOk { consumer_tag: tag });
+            }
+            return Next::Go;
+        };
+        let consumer = ConsumerId {
+            channel: self.key,
+            number,
+        };
+        let then = Then::Cancelled {
+            number,
+            tag: tag.detach(),
+            nowait,
+        };
+        Next::call(Call::Cancel(Cancel { consumer, queue }), then)
+    }
+
+    pub(super) fn get(&self, get: basic::Get) -> Result<Next, Fault> {
+        let basic::Get { queue, no_ack, .. } = get;
+        let queue = self.named_queue(&queue)?;
+        let call = Call::Get(Get {
+            channel: self.key,
+            queue,
+            no_ack,
+        });
+        Ok(Next::call(call, Then::Got { no_ack }))
+    }
+}
+
+/// Everything unacked goes back, once what was delivered is known.
+pub(super) fn recover(requeue: bool, has_reply: bool) -> Result<Next, Fault> {
+    if requeue {
+        Ok(Next::call(Call::CatchUp, Then::Recovered { has_reply }))
+    } else {
+        Err(ConnectionError::RecoverWithoutRequeue.into())
+    }
+}
