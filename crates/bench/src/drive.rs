@@ -11,6 +11,7 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 
 use bytes::{Buf, BytesMut};
+use leveret_wire::{ChannelId, ReplyCode, connection, put_method};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
@@ -133,12 +134,18 @@ impl Link {
         Ok(())
     }
 
+    /// Acknowledges what is left and says goodbye, so that the broker logs no lost connections.
     fn finish(&mut self) {
         if let Role::Consumer(consumer) = &mut self.role {
             consumer.finish(&mut self.outbox);
-            // The broker may be gone, and nobody waits for this.
-            let _ = self.flush();
         }
+        let close = connection::Close {
+            reply_code: ReplyCode::Success.code(),
+            ..connection::Close::default()
+        };
+        put_method(&mut self.outbox, ChannelId::CONNECTION, &close.into());
+        // The broker may be gone, and nobody waits for this.
+        let _ = self.flush();
     }
 }
 

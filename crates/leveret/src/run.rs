@@ -12,9 +12,13 @@ use leveret_runtime::{Broker, StartError, StartOptions};
 use leveret_server::{BindError, Listeners, Server};
 use leveret_session::Settings;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::cli::Arguments;
+
+/// Exit code when storage fails while the broker runs. A supervisor restarts it, and recovery finds
+/// everything that was confirmed.
+const STORAGE_FAILED: i32 = 3;
 
 /// AMQP's port.
 const AMQP_PORT: u16 = 5672;
@@ -59,7 +63,10 @@ async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> 
         data_dir: arguments.data_dir.clone(),
         store: leveret_store::Options::default(),
     };
-    let broker = Broker::start(&options)?;
+    let broker = Broker::start(&options, |failure| {
+        error!(%failure, "storage failed: nothing can be promised any more, stopping");
+        std::process::exit(STORAGE_FAILED);
+    })?;
     let ports = listeners.addresses();
     let server = Server::start(listeners, broker.clone(), Arc::new(Settings::default()));
     if let Some(path) = &arguments.ports_file {

@@ -14,14 +14,14 @@ use leveret_core::{
     record::{MetaChange, UserRecord, Write},
     vhost::Vhost,
 };
-use leveret_store::{Committer, OpenError, Options as StoreOptions, Recovered, Store};
+use leveret_store::{CommitError, Committer, OpenError, Options as StoreOptions, Recovered, Store};
 use leveret_wire::value::ShortString;
 use parking_lot::Mutex;
 use tokio::{
     runtime,
     sync::{Notify, oneshot},
 };
-use tracing::{error, info};
+use tracing::info;
 
 use crate::{
     clock::Clock,
@@ -35,9 +35,6 @@ use crate::{
 
 /// Writes that may wait for the committer before publishing connections are no longer read.
 const UNWRITTEN_BYTES_MAX: usize = 64 * 1024 * 1024;
-
-/// The exit code when storage fails: nothing can be promised any more.
-const STORAGE_FAILED_EXIT_CODE: i32 = 3;
 
 /// How a broker starts.
 #[derive(Debug, Clone)]
@@ -127,12 +124,16 @@ impl Services {
 impl Broker {
     /// Opens the data directory and puts everything stored back in its place. No message is read.
     ///
-    /// Reads of stored messages run on the blocking threads of the runtime this is called in.
+    /// Reads of stored messages run on the blocking threads of the runtime this is called in. When
+    /// storage fails later nothing can be promised any more: `storage_failed` has to end the process.
     ///
     /// # Errors
     ///
     /// When the directory cannot be used, with a text for the operator.
-    pub fn start(options: &StartOptions) -> Result<Arc<Self>, StartError> {
+    pub fn start(
+        options: &StartOptions,
+        storage_failed: impl FnOnce(CommitError) + Send + 'static,
+    ) -> Result<Arc<Self>, StartError> {
         let (store, recovered) = Store::open(&options.data_dir, &options.store)?;
         info!("{}", recovered.report);
         let registry = Arc::new(Registry::default());
@@ -145,14 +146,8 @@ impl Broker {
             metadata_stored: metadata_stored.clone(),
             answered: Vec::new(),
         };
-        let committer = Committer::start(
-            store,
-            move |promises| payer.pay(promises),
-            |failure| {
-                error!(%failure, "storage failed: nothing can be promised any more, stopping");
-                std::process::exit(STORAGE_FAILED_EXIT_CODE);
-            },
-        )?;
+        let committer =
+            Committer::start(store, move |promises| payer.pay(promises), storage_failed)?;
         let relieved = relief.clone();
         committer.set_relief(
             UNWRITTEN_BYTES_MAX / 2,
@@ -255,7 +250,7 @@ impl Broker {
     /// # Errors
     ///
     /// When the last writes fail; the next start then treats the stop as a crash.
-    pub fn stop(&self) -> Result<(), leveret_store::CommitError> {
+    pub fn stop(&self) -> Result<(), CommitError> {
         let queues = self.services.registry.all_queues();
         let mut writes: Vec<Write> = queues
             .iter()

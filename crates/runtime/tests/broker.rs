@@ -1,0 +1,516 @@
+//! A whole broker without sockets: what comes to a connection's outbox, and what a restart finds.
+
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use leveret_core::{
+    ids::{ChannelKey, ConnectionId, ConsumerId, QueueId, Seq},
+    message::{Message, MessageParts},
+    queue::{Command, Confirm, ConsumerSettings, Delivery, Outcome},
+    record::{BindingRecord, Destination},
+    refusal::Refusal,
+    vhost::{ExchangeDeclare, QueueDeclare},
+};
+use leveret_runtime::{Answered, Broker, Outbox, Pressure, QueueHandle, StartOptions, VhostHandle};
+use leveret_wire::value::{FieldTable, ShortString};
+use parking_lot::{Condvar, Mutex};
+use tempfile::TempDir;
+
+/// Far above what anything here takes; a test that waits this long has failed.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
+
+/// Keeps what comes, and can be told to be full.
+#[derive(Debug, Default)]
+struct Recorder {
+    came: Mutex<Came>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Came {
+    bodies: Vec<String>,
+    redelivered: Vec<bool>,
+    seqs: Vec<Seq>,
+    confirmed: BTreeMap<u64, u32>,
+    cancelled: Vec<ConsumerId>,
+    /// Deliveries after which it says that it is full.
+    room: Option<usize>,
+}
+
+impl Outbox for Recorder {
+    fn deliver(&self, _queue: QueueId, deliveries: &[Delivery]) -> Pressure {
+        let mut came = self.came.lock();
+        for delivery in deliveries {
+            came.bodies
+                .push(String::from_utf8_lossy(delivery.message.body()).into_owned());
+            came.redelivered.push(delivery.redelivered);
+            came.seqs.push(delivery.seq);
+        }
+        self.changed.notify_all();
+        match came.room {
+            Some(room) if came.bodies.len() >= room => Pressure::High,
+            Some(_) | None => Pressure::Low,
+        }
+    }
+
+    fn confirm(&self, answered: &[Answered]) {
+        let mut came = self.came.lock();
+        for answer in answered {
+            assert!(answer.accepted);
+            *came.confirmed.entry(answer.confirm.number).or_default() += 1;
+        }
+        self.changed.notify_all();
+    }
+
+    fn cancel(&self, consumers: &[ConsumerId]) {
+        self.came.lock().cancelled.extend(consumers);
+        self.changed.notify_all();
+    }
+}
+
+impl Recorder {
+    #[track_caller]
+    fn wait_until(&self, what: &str, holds: impl Fn(&Came) -> bool) {
+        let mut came = self.came.lock();
+        while !holds(&came) {
+            let timed_out = self.changed.wait_for(&mut came, TIME_LIMIT).timed_out();
+            assert!(
+                !timed_out,
+                "waited in vain until {what}: {} deliveries",
+                came.bodies.len()
+            );
+        }
+    }
+}
+
+/// A broker with one connection and one channel.
+struct Scenario {
+    broker: Arc<Broker>,
+    vhost: Arc<VhostHandle>,
+    outbox: Arc<Recorder>,
+    channel: ChannelKey,
+}
+
+impl Scenario {
+    fn start(dir: &Path) -> Self {
+        let store = leveret_store::Options::default();
+        let options = StartOptions {
+            data_dir: dir.to_owned(),
+            store,
+        };
+        let broker = Broker::start(&options, |failure| panic!("storage failed: {failure}"));
+        let broker = broker.expect("a usable directory");
+        let vhost = broker.vhost(&name("/")).expect("every broker has it");
+        let connection = broker.next_connection_id();
+        let outbox = Arc::new(Recorder::default());
+        broker.connect(connection, outbox.clone());
+        let channel = ChannelKey {
+            connection,
+            channel: 1,
+            opening: 1,
+        };
+        Self {
+            broker,
+            vhost,
+            outbox,
+            channel,
+        }
+    }
+
+    async fn declare(
+        &self,
+        queue: &str,
+        change: impl FnOnce(&mut QueueDeclare),
+    ) -> Arc<QueueHandle> {
+        let mut asked = QueueDeclare {
+            name: name(queue),
+            server_named: false,
+            durable: true,
+            exclusive: false,
+            auto_delete: false,
+            arguments: FieldTable::default(),
+        };
+        change(&mut asked);
+        let connection = self.channel.connection;
+        self.vhost
+            .declare_queue(asked, connection)
+            .await
+            .expect("declared");
+        self.queue(queue).expect("just declared")
+    }
+
+    fn queue(&self, queue: &str) -> Option<Arc<QueueHandle>> {
+        let record = self.vhost.snapshot().queue(&name(queue)).ok()?.id;
+        self.broker.queue(record)
+    }
+
+    fn publish(&self, queue: &QueueHandle, bodies: impl Iterator<Item = String>, persistent: bool) {
+        let mut commands: Vec<Command> = (1..)
+            .zip(bodies)
+            .map(|(number, body)| Command::Enqueue {
+                message: message(&body, persistent),
+                confirm: Some(Confirm {
+                    channel: self.channel,
+                    number,
+                }),
+            })
+            .collect();
+        queue.submit(&mut commands);
+    }
+
+    async fn consume(&self, queue: &str, settings: ConsumerSettings) -> ConsumerId {
+        let consumer = ConsumerId {
+            channel: self.channel,
+            number: 1,
+        };
+        let outbox = self.outbox.clone();
+        let queue = self
+            .vhost
+            .subscribe(&name(queue), consumer, settings, outbox)
+            .await;
+        queue.expect("subscribed").resume(consumer);
+        consumer
+    }
+}
+
+impl Drop for Scenario {
+    /// Before its directory goes. After an orderly stop this does nothing.
+    fn drop(&mut self) {
+        let _ = self.broker.stop();
+    }
+}
+
+fn name(text: &str) -> ShortString {
+    ShortString::try_from(text).expect("short")
+}
+
+fn message(body: &str, persistent: bool) -> Message {
+    Message::new(MessageParts {
+        exchange: b"",
+        routing_key: b"q",
+        properties: &[0, 0],
+        body: Bytes::copy_from_slice(body.as_bytes()),
+        persistent,
+        priority: None,
+    })
+}
+
+fn numbered(count: usize) -> impl Iterator<Item = String> {
+    (0..count).map(|number| number.to_string())
+}
+
+/// What a process that is killed now leaves behind.
+fn killed(dir: &Path) -> TempDir {
+    let copy = TempDir::new().expect("a directory");
+    copy_files(dir, copy.path());
+    copy
+}
+
+fn copy_files(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).expect("a directory") {
+        let (entry, to) = entry
+            .map(|entry| (entry.path(), to.join(entry.file_name())))
+            .expect("it");
+        if entry.is_dir() {
+            fs::create_dir(&to).expect("made");
+            copy_files(&entry, &to);
+        } else {
+            fs::copy(entry, to).expect("copied");
+        }
+    }
+}
+
+const MANUAL: ConsumerSettings = ConsumerSettings {
+    prefetch: 0,
+    no_ack: false,
+    exclusive: false,
+    priority: 0,
+};
+const AUTO: ConsumerSettings = ConsumerSettings {
+    no_ack: true,
+    ..MANUAL
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_confirmed_persistent_message_is_there_after_a_kill() {
+    let dir = TempDir::new().expect("a directory");
+    let broker = Scenario::start(dir.path());
+    let queue = broker.declare("q", |_| {}).await;
+    broker.publish(&queue, numbered(500), true);
+    broker
+        .outbox
+        .wait_until("all are confirmed", |came| came.confirmed.len() == 500);
+
+    let left = killed(dir.path());
+    let again = Scenario::start(left.path());
+    assert_eq!(again.queue("q").expect("stored").status().0.ready, 500);
+    again.consume("q", MANUAL).await;
+    again
+        .outbox
+        .wait_until("all are delivered", |came| came.bodies.len() == 500);
+    let came = again.outbox.came.lock();
+    assert!(
+        came.bodies.iter().cloned().eq(numbered(500)),
+        "{:?}",
+        came.bodies
+    );
+    assert!(
+        came.redelivered.iter().all(|flag| !flag),
+        "nobody had them before"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_kill_what_may_have_been_delivered_is_flagged() {
+    let dir = TempDir::new().expect("a directory");
+    let broker = Scenario::start(dir.path());
+    let queue = broker.declare("q", |_| {}).await;
+    broker.publish(&queue, numbered(3), true);
+    broker
+        .outbox
+        .wait_until("all are confirmed", |came| came.confirmed.len() == 3);
+    broker.consume("q", MANUAL).await;
+    broker
+        .outbox
+        .wait_until("all are delivered", |came| came.bodies.len() == 3);
+
+    let left = killed(dir.path());
+    let again = Scenario::start(left.path());
+    again.consume("q", MANUAL).await;
+    again
+        .outbox
+        .wait_until("all are delivered again", |came| came.bodies.len() == 3);
+    assert_eq!(again.outbox.came.lock().redelivered, [true; 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_an_orderly_stop_only_what_was_delivered_is_flagged() {
+    let dir = TempDir::new().expect("a directory");
+    let broker = Scenario::start(dir.path());
+    let queue = broker.declare("q", |_| {}).await;
+    broker.publish(&queue, numbered(4), true);
+    let two = ConsumerSettings {
+        prefetch: 2,
+        ..MANUAL
+    };
+    broker.consume("q", two).await;
+    broker
+        .outbox
+        .wait_until("two are delivered", |came| came.bodies.len() == 2);
+    queue.submit(&mut vec![Command::Release {
+        channel: broker.channel,
+        ended: true,
+    }]);
+    broker.broker.stop().expect("stored");
+
+    let left = killed(dir.path());
+    let again = Scenario::start(left.path());
+    again.consume("q", MANUAL).await;
+    again
+        .outbox
+        .wait_until("all are delivered", |came| came.bodies.len() == 4);
+    assert_eq!(
+        again.outbox.came.lock().redelivered,
+        [true, true, false, false]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transient_messages_and_queues_end_with_the_process() {
+    let dir = TempDir::new().expect("a directory");
+    let broker = Scenario::start(dir.path());
+    let queue = broker.declare("q", |_| {}).await;
+    broker.publish(&queue, numbered(5), false);
+    broker
+        .outbox
+        .wait_until("all are confirmed", |came| came.confirmed.len() == 5);
+    broker.declare("gone", |asked| asked.durable = false).await;
+
+    let left = killed(dir.path());
+    let again = Scenario::start(left.path());
+    assert_eq!(again.queue("q").expect("stored").status().0.ready, 0);
+    assert!(again.queue("gone").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backlog_beyond_the_window_comes_back_whole_and_in_order() {
+    const COUNT: usize = 10_000;
+    let dir = TempDir::new().expect("a directory");
+    let broker = Scenario::start(dir.path());
+    let queue = broker.declare("q", |_| {}).await;
+    broker.publish(&queue, numbered(COUNT), true);
+    broker.consume("q", AUTO).await;
+    broker
+        .outbox
+        .wait_until("all are delivered", |came| came.bodies.len() == COUNT);
+    assert!(
+        broker
+            .outbox
+            .came
+            .lock()
+            .bodies
+            .iter()
+            .cloned()
+            .eq(numbered(COUNT))
+    );
+    assert_eq!(queue.status().0.ready, 0);
+    broker.broker.stop().expect("stored");
+
+    let left = killed(dir.path());
+    let again = Scenario::start(left.path());
+    assert_eq!(again.queue("q").expect("stored").status().0.ready, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_outbox_pauses_its_consumer_until_it_is_resumed() {
+    let dir = TempDir::new().expect("a directory");
+    let broker = Scenario::start(dir.path());
+    let queue = broker.declare("q", |asked| asked.durable = false).await;
+    broker.outbox.came.lock().room = Some(1);
+    let consumer = broker.consume("q", AUTO).await;
+    // Each of these is a round of its own: the first fills the outbox, the others must wait.
+    for body in ["one", "two", "three"] {
+        broker.publish(&queue, [body.to_owned()].into_iter(), false);
+    }
+    assert_eq!(broker.outbox.came.lock().bodies, ["one"]);
+    assert_eq!(queue.status().0.ready, 2);
+    broker.outbox.came.lock().room = None;
+    queue.resume(consumer);
+    assert_eq!(broker.outbox.came.lock().bodies, ["one", "two", "three"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ack_before_the_write_leaves_nothing_behind() {
+    let dir = TempDir::new().expect("a directory");
+    let broker = Scenario::start(dir.path());
+    let queue = broker.declare("q", |_| {}).await;
+    broker.consume("q", MANUAL).await;
+    broker.publish(&queue, numbered(200), true);
+    broker
+        .outbox
+        .wait_until("all are delivered", |came| came.bodies.len() == 200);
+    let seqs = std::mem::take(&mut broker.outbox.came.lock().seqs);
+    let settle = |seq| Command::Settle {
+        seq,
+        outcome: Outcome::Acked,
+    };
+    queue.submit(&mut seqs.into_iter().map(settle).collect());
+    broker
+        .outbox
+        .wait_until("all are confirmed", |came| came.confirmed.len() == 200);
+    broker.broker.flush().await;
+
+    let left = killed(dir.path());
+    let again = Scenario::start(left.path());
+    assert_eq!(again.queue("q").expect("stored").status().0.ready, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_auto_delete_queue_goes_with_its_last_consumer() {
+    let dir = TempDir::new().expect("a directory");
+    let broker = Scenario::start(dir.path());
+    broker.declare("q", |asked| asked.auto_delete = true).await;
+    let consumer = broker.consume("q", AUTO).await;
+    let queue = broker.queue("q").expect("it has a consumer");
+    queue.submit(&mut vec![Command::Unsubscribe { consumer }]);
+    assert!(broker.queue("q").is_none());
+    // Whoever still holds it is answered as if the message had been delivered.
+    broker.publish(&queue, numbered(1), true);
+    broker
+        .outbox
+        .wait_until("it is confirmed", |came| came.confirmed.len() == 1);
+
+    let left = killed(dir.path());
+    assert!(Scenario::start(left.path()).queue("q").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exclusive_queues_are_refused_to_others_and_go_with_their_connection() {
+    let dir = TempDir::new().expect("a directory");
+    let broker = Scenario::start(dir.path());
+    broker.declare("q", |asked| asked.exclusive = true).await;
+    let stranger = ConnectionId::new(99);
+    let refused = broker.vhost.purge_queue(&name("q"), stranger).await;
+    assert!(
+        matches!(refused, Err(Refusal::Locked { .. })),
+        "{refused:?}"
+    );
+    broker.vhost.connection_gone(broker.channel.connection);
+    assert!(broker.queue("q").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_queue_tells_its_consumers_and_is_gone_after_a_kill() {
+    let dir = TempDir::new().expect("a directory");
+    let broker = Scenario::start(dir.path());
+    let queue = broker.declare("q", |_| {}).await;
+    broker.publish(&queue, numbered(10), true);
+    let consumer = broker
+        .consume(
+            "q",
+            ConsumerSettings {
+                prefetch: 1,
+                ..MANUAL
+            },
+        )
+        .await;
+    let connection = broker.channel.connection;
+    let deleted = broker
+        .vhost
+        .delete_queue(&name("q"), connection, false, false)
+        .await;
+    let deleted = deleted.expect("deleted");
+    assert_eq!(
+        (deleted.ready, deleted.cancelled.as_slice()),
+        (9, [consumer].as_slice())
+    );
+    broker.broker.tell_cancelled(&deleted.cancelled);
+    assert_eq!(broker.outbox.came.lock().cancelled, [consumer]);
+
+    let left = killed(dir.path());
+    assert!(Scenario::start(left.path()).queue("q").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn durable_topology_is_there_after_a_kill_and_the_rest_is_not() {
+    let dir = TempDir::new().expect("a directory");
+    let broker = Scenario::start(dir.path());
+    broker.declare("q", |_| {}).await;
+    for (exchange, durable) in [("kept", true), ("gone", false)] {
+        let asked = ExchangeDeclare {
+            name: name(exchange),
+            kind: name("topic"),
+            passive: false,
+            durable,
+            auto_delete: false,
+            internal: false,
+            arguments: FieldTable::default(),
+        };
+        broker
+            .vhost
+            .declare_exchange(asked)
+            .await
+            .expect("declared");
+        let binding = BindingRecord {
+            vhost: name("/"),
+            source: name(exchange),
+            destination: Destination::Queue(name("q")),
+            key: name("a.#"),
+            arguments: FieldTable::default(),
+        };
+        broker
+            .vhost
+            .bind(binding, broker.channel.connection)
+            .await
+            .expect("bound");
+    }
+
+    let left = killed(dir.path());
+    let again = Scenario::start(left.path()).vhost.snapshot();
+    let no_headers = FieldTable::default;
+    let route = again
+        .route(&name("kept"), &name("a.b"), &no_headers)
+        .expect("stored");
+    assert_eq!(route.queues.len(), 1);
+    assert!(again.exchange(&name("gone")).is_err());
+}
