@@ -50,7 +50,7 @@ pub const TABLE_DEPTH_MAX: usize = 128;
 ///
 /// An entry can be as short as two octets on the wire and takes some dozens in memory: without a bound a frame could cost
 /// many times its length.
-pub const TABLE_ENTRIES_MAX: usize = 4096;
+pub const TABLE_ENTRIES_MAX: usize = 65_536;
 
 /// Why bytes are not a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
