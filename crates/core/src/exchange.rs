@@ -98,6 +98,10 @@ impl Exchange {
         !self.bindings.is_empty()
     }
 
+    pub(crate) fn has_binding(&self, id: &BindingId) -> bool {
+        self.bindings.contains_key(id)
+    }
+
     /// The bindings it is the source of.
     pub fn bindings(&self) -> impl Iterator<Item = &BindingRecord> {
         self.bindings.values().map(|binding| &binding.record)

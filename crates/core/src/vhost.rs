@@ -19,7 +19,7 @@ pub use self::{
 };
 use crate::{
     exchange::{BindingId, Exchange},
-    ids::{ConnectionId, QueueId},
+    ids::ConnectionId,
     record::{BindingRecord, Destination, ExchangeKind, ExchangeRecord, QueueRecord},
     refusal::{ObjectKind, Refusal},
 };
@@ -146,14 +146,6 @@ impl Vhost {
             return Err(self.locked(name));
         }
         Ok(record)
-    }
-
-    /// Queues that end with this connection.
-    pub fn exclusive_queues(&self, connection: ConnectionId) -> impl Iterator<Item = QueueId> {
-        self.queues
-            .values()
-            .filter(move |record| record.exclusive_to == Some(connection))
-            .map(|record| record.id)
     }
 
     fn locked(&self, name: &ShortString) -> Refusal {

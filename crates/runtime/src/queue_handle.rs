@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use leveret_core::{
@@ -12,6 +15,7 @@ use leveret_core::{
 };
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
+use tracing::error;
 
 use crate::{
     broker::Services,
@@ -28,6 +32,8 @@ pub struct QueueHandle {
     vhost: Weak<VhostHandle>,
     services: Arc<Services>,
     this: Weak<Self>,
+    /// The store knows of consumers.
+    is_announced: AtomicBool,
     guarded: Mutex<Guarded>,
 }
 
@@ -66,6 +72,7 @@ impl QueueHandle {
             vhost,
             services,
             this: this.clone(),
+            is_announced: AtomicBool::new(false),
             guarded: Mutex::new(Guarded {
                 queue,
                 effects: Effects::default(),
@@ -128,13 +135,15 @@ impl QueueHandle {
         answer.await.ok()
     }
 
-    /// Makes sure that the store knows of consumers before there are any.
+    /// Returns once the store knows that somebody may be handed messages. Whoever comes while another
+    /// one waits for that waits too.
     pub(crate) async fn announce_consumers(&self) {
-        if !self.guarded.lock().queue.has_unknown_consumers() {
+        if !self.record.durable || self.is_announced.load(Ordering::Acquire) {
             return;
         }
         self.submit(&mut vec![Command::MarkConsumed]);
         self.services.barrier().await;
+        self.is_announced.store(true, Ordering::Release);
     }
 
     /// The connection whose consumers this queue will serve.
@@ -204,6 +213,10 @@ impl QueueHandle {
             }
         }
         queue.seal(effects);
+        let missing = std::mem::take(&mut effects.missing);
+        if missing > 0 {
+            error!(queue = %self.record.name, missing, "stored messages were counted but not found");
+        }
         // Memory is ahead of the disk here. If the commit fails, no promise leaves and the process
         // ends.
         let sync = !effects.promises.is_empty();

@@ -144,8 +144,12 @@ impl VhostHandle {
     /// # Errors
     ///
     /// See [`Vhost::unbind`].
-    pub async fn unbind(&self, binding: &BindingRecord) -> Result<(), Refusal> {
-        self.change(|vhost| vhost.unbind(binding))?;
+    pub async fn unbind(
+        &self,
+        binding: &BindingRecord,
+        connection: ConnectionId,
+    ) -> Result<(), Refusal> {
+        self.change(|vhost| vhost.unbind(binding, connection))?;
         self.services.metadata_stored().await;
         Ok(())
     }

@@ -419,6 +419,7 @@ async fn an_auto_delete_queue_goes_with_its_last_consumer() {
     broker
         .outbox
         .wait_until("it is confirmed", |came| came.confirmed.len() == 1);
+    broker.broker.flush().await;
 
     let left = killed(dir.path());
     assert!(Scenario::start(left.path()).queue("q").is_none());

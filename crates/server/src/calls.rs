@@ -130,7 +130,7 @@ impl Calls {
                 let to = Destination::Exchange(destination.detach());
                 done(
                     self.open()
-                        .unbind(&self.binding(source, to, routing_key, &arguments))
+                        .unbind(&self.binding(source, to, routing_key, &arguments), self.id)
                         .await,
                 )
             }
@@ -155,7 +155,10 @@ impl Calls {
                 let to = Destination::Queue(queue.detach());
                 done(
                     self.open()
-                        .unbind(&self.binding(exchange, to, routing_key, &arguments))
+                        .unbind(
+                            &self.binding(exchange, to, routing_key, &arguments),
+                            self.id,
+                        )
                         .await,
                 )
             }

@@ -182,6 +182,15 @@ mod tests {
         assert_eq!(one_found, 1);
     }
 
+    /// In a routing key it is plain text, and what it leads to is found by the wildcard already.
+    #[test]
+    fn a_wildcard_in_a_routing_key_is_not_looked_up_twice() {
+        let trie = trie(["*", "#", "a.*"].map(str::to_owned));
+        assert_eq!(cost(&trie, "*").1, 2);
+        assert_eq!(cost(&trie, "#").1, 2);
+        assert_eq!(cost(&trie, "a.*").1, 2);
+    }
+
     /// Two is the most that [`check_key`] lets through.
     #[test]
     fn the_worst_key_costs_the_square_of_the_words() {

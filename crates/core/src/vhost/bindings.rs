@@ -52,11 +52,24 @@ impl Vhost {
     ///
     /// # Errors
     ///
-    /// [`Refusal::DefaultExchange`].
-    pub fn unbind(&mut self, record: &BindingRecord) -> Result<Vec<MetaChange>, Refusal> {
+    /// [`Refusal::DefaultExchange`], or [`Refusal::Locked`] for a binding that is there and leads to
+    /// another connection's exclusive queue.
+    pub fn unbind(
+        &mut self,
+        record: &BindingRecord,
+        connection: ConnectionId,
+    ) -> Result<Vec<MetaChange>, Refusal> {
         self.refuse_default_exchange(record)?;
+        let id = BindingId::of(record);
+        let exists = self
+            .exchanges
+            .get(&record.source)
+            .is_some_and(|source| source.has_binding(&id));
+        if exists && let Destination::Queue(name) = &record.destination {
+            self.usable_queue(name, connection)?;
+        }
         let mut removal = Removal::default();
-        self.remove_binding(&record.source, &BindingId::of(record), &mut removal);
+        self.remove_binding(&record.source, &id, &mut removal);
         Ok(self.finish(removal))
     }
 

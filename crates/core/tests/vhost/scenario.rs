@@ -105,7 +105,7 @@ impl VhostScenario {
     }
 
     pub(crate) fn try_unbind(&mut self, record: &BindingRecord) -> Changed {
-        self.vhost.unbind(record)
+        self.vhost.unbind(record, ME)
     }
 
     /// What is to be stored when this queue goes.

@@ -1,8 +1,9 @@
 //! Who may use a queue: passive declares, purges, consumers and gets ask this.
 
-use leveret_core::vhost::QueueDeclare;
+use leveret_core::{refusal::Refusal, vhost::QueueDeclare};
+use leveret_wire::value::FieldTable;
 
-use crate::scenario::{ME, OTHER, VhostScenario, expect_refused, name, queue};
+use crate::scenario::{ME, OTHER, VhostScenario, binding, expect_refused, name, queue};
 
 #[test]
 fn everybody_may_use_a_shared_queue() {
@@ -29,7 +30,7 @@ fn only_its_connection_may_use_an_exclusive_queue() {
         exclusive: true,
         ..queue("Q")
     };
-    let id = vhost.declare_queue(asked).expect("new").id;
+    vhost.declare_queue(asked).expect("new");
     assert!(vhost.vhost.usable_queue(&name("Q"), ME).is_ok());
     expect_refused(
         vhost.vhost.usable_queue(&name("Q"), OTHER),
@@ -38,8 +39,16 @@ fn only_its_connection_may_use_an_exclusive_queue() {
          could be originally declared on another connection or the exclusive property value does \
          not match that of the original declaration.",
     );
-    let of = |connection| vhost.vhost.exclusive_queues(connection).collect::<Vec<_>>();
-    assert_eq!((of(ME), of(OTHER)), (vec![id], vec![]));
+    vhost.exchange("X", "direct");
+    vhost.bind("X", "Q", "k");
+    let bound = |key| binding("X", "Q", key, FieldTable::new());
+    let refused = vhost.vhost.unbind(&bound("k"), OTHER);
+    assert!(
+        matches!(refused, Err(Refusal::Locked { .. })),
+        "{refused:?}"
+    );
+    let missing = vhost.vhost.unbind(&bound("another"), OTHER);
+    assert_eq!(missing, Ok(Vec::new()), "what is missing is nobody's");
 }
 
 #[test]
