@@ -10,7 +10,7 @@ export PATH := $(PATH):$(if $(CARGO_HOME),$(CARGO_HOME),$(HOME)/.cargo)/bin
 # cargo with the RocksDB that scripts/rocksdb has built.
 cargo := scripts/cargo
 
-.PHONY: run test check fix build
+.PHONY: run test check fix build fuzz
 
 # The broker, on port 5672.
 run:
@@ -40,3 +40,8 @@ fix:
 	@scripts/setup check
 	cargo fmt --all
 	$(cargo) clippy --workspace --all-targets --all-features --fix --allow-dirty --allow-staged
+
+# A minute for each fuzz target, or FUZZ_SECONDS.
+fuzz:
+	@scripts/setup
+	scripts/fuzz

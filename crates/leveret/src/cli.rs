@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     pub(crate) data_dir: PathBuf,
 
     /// Address and port for AMQP clients; may be given several times; port 0 takes any free one
-    /// [default: 0.0.0.0:5672 and [::]:5672]
+    /// (default: port 5672 of every address, IPv4 and IPv6)
     #[arg(
         long,
         value_name = "ADDR:PORT",
