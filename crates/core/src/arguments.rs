@@ -149,16 +149,14 @@ impl QueueSettings {
 
 /// Arguments whose feature is still to come. A queue that silently keeps its messages longer than
 /// asked would be worse than none.
-const NOT_YET: [&str; 9] = [
+const NOT_YET: [&str; 7] = [
     "x-dead-letter-exchange",
     "x-dead-letter-routing-key",
     "x-expires",
     "x-max-length",
     "x-max-length-bytes",
-    "x-max-priority",
     "x-message-ttl",
     "x-overflow",
-    "x-single-active-consumer",
 ];
 
 /// Checks the arguments of a new queue, in RabbitMQ's order.

@@ -11,9 +11,11 @@
 //!
 //! A queue keeps in memory what is unacked, what is transient, and a window of what is stored at its
 //! head. Stored messages behind the window are *cold*: counted, and read back in order before they
-//! are needed, so that memory does not grow with the backlog.
+//! are needed, so that memory does not grow with the backlog. A queue with priorities keeps what it
+//! takes in memory, because a later message may come before an earlier one; what was stored before the
+//! start is cold there too, and read one priority after the other.
 //!
-//! Always true: messages are handed out in order of their seq, also after a return; and a command
+//! Always true: messages are handed out in order of priority and seq, also after a return; and a command
 //! that has an answer gets exactly one. True between two calls, and [`Queue::check`] is the same list
 //! as code:
 //! * a message is in exactly one of `ready`, `unacked` and the cold range;
@@ -37,6 +39,7 @@ use self::{
     consumers::Consumers,
 };
 use crate::{
+    arguments::QueueSettings,
     ids::{ChannelKey, ConsumerId, QueueId, Seq, Timestamp},
     message::Message,
     record::{QueueState, Write},
@@ -256,6 +259,23 @@ pub struct Depth {
     pub unacked: u64,
 }
 
+/// Where a message stands in the order of its queue: higher priorities first, older ones first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Spot {
+    /// 255 - priority, as in the store's keys.
+    class: u8,
+    seq: Seq,
+}
+
+impl Spot {
+    /// The class of priority 0, and so of every message in a queue without priorities.
+    const LAST_CLASS: u8 = 255;
+
+    const fn priority(self) -> u8 {
+        Self::LAST_CLASS - self.class
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Ready {
     message: Message,
@@ -299,8 +319,10 @@ struct WaitingGet {
 pub struct Queue {
     id: QueueId,
     durable: bool,
-    /// The window at the head, everything transient, everything returned.
-    ready: BTreeMap<Seq, Ready>,
+    settings: QueueSettings,
+    /// The window at the head, everything transient, everything returned; all of a queue with
+    /// priorities that was not there at the start.
+    ready: BTreeMap<Spot, Ready>,
     /// The stored ones of `ready`.
     window: Window,
     cold: Cold,
@@ -335,6 +357,7 @@ impl Queue {
         Self {
             id,
             durable,
+            settings: QueueSettings::default(),
             ready: BTreeMap::new(),
             window: Window::default(),
             cold: Cold::of(stored),
@@ -350,6 +373,17 @@ impl Queue {
             redelivered_below,
             is_deleted: false,
         }
+    }
+
+    /// The same queue with what its arguments ask of it; before anything else happens to it.
+    #[must_use]
+    pub fn with_settings(mut self, settings: QueueSettings) -> Self {
+        self.cold.start_at(Spot::LAST_CLASS - settings.max_priority);
+        if settings.single_active_consumer {
+            self.consumers.serve_one_only();
+        }
+        self.settings = settings;
+        self
     }
 
     /// Does what `command` says. Messages are not handed out here but by [`Self::hand_out`].
@@ -502,21 +536,26 @@ impl Queue {
     }
 
     fn check_places(&self) -> Result<(), String> {
-        if let Some(seq) = self.ready.keys().find(|seq| self.unacked.contains_key(seq)) {
+        let mut in_ready = self.ready.keys();
+        if let Some(Spot { seq, .. }) = in_ready.find(|spot| self.unacked.contains_key(&spot.seq)) {
             return Err(format!("message {seq} is both ready and unacked"));
         }
-        let ready = self.ready.iter().map(|(&seq, ready)| (seq, ready));
-        let unacked = self
-            .unacked
-            .iter()
-            .map(|(&seq, unacked)| (seq, &unacked.ready));
-        for (seq, ready) in ready.chain(unacked) {
+        let ready = self.ready.iter().map(|(&spot, ready)| (spot, ready));
+        let unacked = self.unacked.iter().map(|(&seq, unacked)| {
+            let spot = self.spot(seq, &unacked.ready.message);
+            (spot, &unacked.ready)
+        });
+        for (spot, ready) in ready.chain(unacked) {
+            let seq = spot.seq;
+            if spot != self.spot(seq, &ready.message) {
+                return Err(format!("message {seq} stands in the wrong place: {spot:?}"));
+            }
             if seq >= self.state.next {
                 return Err(format!(
                     "message {seq} has a place that is still to be given"
                 ));
             }
-            if ready.stored && self.cold.from().is_some_and(|from| seq >= from) {
+            if ready.stored && self.is_cold(spot) {
                 return Err(format!("message {seq} is in memory and in the cold range"));
             }
         }
@@ -525,11 +564,11 @@ impl Queue {
 
     /// Nothing is stored below this position.
     fn head(&self) -> Seq {
-        let ready = self.ready.keys().next().copied();
         let unacked = self.unacked.keys().next().copied();
-        [ready, unacked, self.cold.from()]
-            .into_iter()
-            .flatten()
+        self.first_of_each_class()
+            .map(|spot| spot.seq)
+            .chain(unacked)
+            .chain(self.cold.lowest())
             .min()
             .unwrap_or(self.state.next)
     }
@@ -541,27 +580,57 @@ impl Queue {
         }
     }
 
-    fn insert_ready(&mut self, seq: Seq, ready: Ready) {
-        self.window = self.window.with(&ready);
-        self.ready.insert(seq, ready);
+    /// The oldest ready message of each priority; one look at the map for each.
+    fn first_of_each_class(&self) -> impl Iterator<Item = Spot> {
+        let first = |class| {
+            let from = Spot {
+                class,
+                seq: Seq::default(),
+            };
+            self.ready.range(from..).next().map(|(&spot, _)| spot)
+        };
+        std::iter::successors(first(0), move |spot| first(spot.class.checked_add(1)?))
     }
 
-    fn pop_ready(&mut self) -> Option<(Seq, Ready)> {
-        let (seq, ready) = self.ready.pop_first()?;
+    fn spot(&self, seq: Seq, message: &Message) -> Spot {
+        let priority = match self.settings.max_priority {
+            0 => 0,
+            max => message.priority().unwrap_or(0).min(max),
+        };
+        Spot {
+            class: Spot::LAST_CLASS - priority,
+            seq,
+        }
+    }
+
+    /// Whether a stored message of this place is on disk only.
+    fn is_cold(&self, spot: Spot) -> bool {
+        // Without priorities nothing stored may stand behind what is cold, else it would overtake.
+        let is_new = self.settings.max_priority > 0 && spot.seq >= self.cold.until();
+        self.cold.from().is_some_and(|from| spot >= from) && !is_new
+    }
+
+    fn insert_ready(&mut self, spot: Spot, ready: Ready) {
+        self.window = self.window.with(&ready);
+        self.ready.insert(spot, ready);
+    }
+
+    fn pop_ready(&mut self) -> Option<(Spot, Ready)> {
+        let (spot, ready) = self.ready.pop_first()?;
         self.window = self.window.without(&ready);
-        Some((seq, ready))
+        Some((spot, ready))
     }
 
     /// The message is gone for good.
-    fn forget(&mut self, seq: Seq, ready: &Ready, effects: &mut Effects) {
+    fn forget(&mut self, spot: Spot, ready: &Ready, effects: &mut Effects) {
         if !ready.stored {
             return;
         }
         self.count_forgotten(1, ready.message.body().len() as u64);
         effects.writes.push(Write::Forget {
             queue: self.id,
-            priority: 0,
-            seq,
+            priority: spot.priority(),
+            seq: spot.seq,
         });
     }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use leveret_core::{
+    arguments::QueueSettings,
     ids::{ConnectionId, ConsumerId, QueueId},
     queue::{Answer, Command, Confirm, Delivery, Depth, Effects, Queue, RequestId},
     record::{QueueRecord, QueueState, Write},
@@ -60,7 +61,8 @@ impl QueueHandle {
         let queue = match stored {
             Some((state, is_clean)) => Queue::recovered(record.id, record.durable, state, is_clean),
             None => Queue::new(record.id, record.durable),
-        };
+        }
+        .with_settings(QueueSettings::of(&record.arguments));
         Arc::new_cyclic(|this| Self {
             record,
             vhost,

@@ -18,6 +18,7 @@ impl Queue {
         }
         let seq = self.state.next;
         self.state.next = seq.next();
+        let spot = self.spot(seq, &message);
         if !(self.durable && message.is_persistent()) {
             effects.accepted.extend(confirm);
             let ready = Ready {
@@ -25,7 +26,7 @@ impl Queue {
                 redelivered: false,
                 stored: false,
             };
-            self.insert_ready(seq, ready);
+            self.insert_ready(spot, ready);
             return;
         }
         let body_bytes = message.body().len() as u64;
@@ -35,13 +36,14 @@ impl Queue {
         effects.promises.extend(confirm);
         effects.writes.push(Write::Put {
             queue: self.id,
-            priority: 0,
+            priority: spot.priority(),
             seq,
             enqueued_at: now,
             message: message.clone(),
         });
         // Behind cold messages it is cold as well, else it would overtake them.
-        if self.window.is_full() || !self.cold.is_empty() {
+        let is_cold = self.window.is_full() || !self.cold.is_empty();
+        if is_cold && self.settings.max_priority == 0 {
             self.cold.push(seq, body_bytes);
         } else {
             let ready = Ready {
@@ -49,7 +51,7 @@ impl Queue {
                 redelivered: false,
                 stored: true,
             };
-            self.insert_ready(seq, ready);
+            self.insert_ready(spot, ready);
         }
     }
 }

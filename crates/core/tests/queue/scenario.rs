@@ -9,6 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use leveret_core::{
+    arguments::QueueSettings,
     ids::{ChannelKey, ConnectionId, ConsumerId, QueueId, Timestamp},
     message::{Message, MessageParts},
     queue::{
@@ -56,6 +57,7 @@ struct Batch {
 pub(crate) struct QueueScenario {
     queue: Queue,
     durable: bool,
+    settings: QueueSettings,
     effects: Effects,
     store: Store,
     /// Not committed yet.
@@ -80,18 +82,25 @@ pub(crate) struct QueueScenario {
 impl QueueScenario {
     /// A new durable queue; its store commits and reads at once.
     pub(crate) fn durable() -> Self {
-        Self::of(Queue::new(QUEUE, true), true)
+        Self::with(QueueSettings::default())
     }
 
     /// A new queue that does not outlive a restart.
     pub(crate) fn transient() -> Self {
-        Self::of(Queue::new(QUEUE, false), false)
+        Self::of(Queue::new(QUEUE, false), false, QueueSettings::default())
     }
 
-    fn of(queue: Queue, durable: bool) -> Self {
+    /// A new durable queue that was declared with arguments.
+    pub(crate) fn with(settings: QueueSettings) -> Self {
+        let queue = Queue::new(QUEUE, true).with_settings(settings.clone());
+        Self::of(queue, true, settings)
+    }
+
+    fn of(queue: Queue, durable: bool, settings: QueueSettings) -> Self {
         Self {
             queue,
             durable,
+            settings,
             effects: Effects::default(),
             store: Store::new(QUEUE),
             batches: VecDeque::new(),
@@ -135,6 +144,23 @@ impl QueueScenario {
     #[track_caller]
     pub(crate) fn publish_sized(&mut self, label: &str, body_bytes: usize) {
         self.publish_messages(vec![message(label, Bytes::from(vec![0; body_bytes]), true)]);
+    }
+
+    /// Publishes persistent messages of one priority.
+    #[track_caller]
+    pub(crate) fn publish_with_priority<L: Display>(
+        &mut self,
+        priority: u8,
+        labels: impl IntoIterator<Item = L>,
+    ) {
+        let messages = labels.into_iter().map(|label| {
+            let label = label.to_string();
+            Message::new(MessageParts {
+                priority: Some(priority),
+                ..parts(&label, Bytes::new(), true)
+            })
+        });
+        self.publish_messages(messages.collect());
     }
 
     #[track_caller]
@@ -426,7 +452,8 @@ impl QueueScenario {
             self.commit();
         }
         let state = self.store.recover();
-        self.queue = Queue::recovered(QUEUE, self.durable, state, stop == Stop::Clean);
+        self.queue = Queue::recovered(QUEUE, self.durable, state, stop == Stop::Clean)
+            .with_settings(self.settings.clone());
         self.effects = Effects::default();
         self.commits_late = false;
         self.reads_late = false;
@@ -708,14 +735,18 @@ pub(crate) fn transient(label: &str) -> Message {
 
 /// A message that is known by its routing key.
 pub(crate) fn message(label: &str, body: Bytes, persistent: bool) -> Message {
-    Message::new(MessageParts {
+    Message::new(parts(label, body, persistent))
+}
+
+fn parts(label: &str, body: Bytes, persistent: bool) -> MessageParts<'_> {
+    MessageParts {
         exchange: b"",
         routing_key: label.as_bytes(),
         properties: b"",
         body,
         persistent,
         priority: None,
-    })
+    }
 }
 
 /// The label of a message.

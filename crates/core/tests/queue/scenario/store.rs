@@ -18,6 +18,8 @@ use leveret_core::{
 pub(crate) struct Store {
     queue: QueueId,
     rows: BTreeMap<Seq, StoredMessage>,
+    /// What the rows were put under.
+    priorities: BTreeMap<Seq, u8>,
     body_bytes: u64,
     state: QueueState,
     /// Every place that ever had a row.
@@ -32,6 +34,7 @@ impl Store {
         Self {
             queue,
             rows: BTreeMap::new(),
+            priorities: BTreeMap::new(),
             body_bytes: 0,
             state: QueueState::default(),
             used: BTreeSet::new(),
@@ -99,6 +102,9 @@ impl Store {
         let mut rows: Vec<StoredMessage> = Vec::new();
         let mut bytes = 0;
         for (&seq, row) in self.rows.range(refill.from..refill.until) {
+            if self.priorities.get(&seq) != Some(&refill.priority) {
+                continue;
+            }
             if rows.len() >= refill.rows_max || bytes >= refill.bytes_max {
                 return Refilled {
                     rows,
@@ -121,7 +127,7 @@ impl Store {
         match write {
             Write::Put {
                 queue,
-                priority: 0,
+                priority,
                 seq,
                 enqueued_at,
                 message,
@@ -136,12 +142,13 @@ impl Store {
                     message: message.clone(),
                 };
                 self.rows.insert(*seq, row);
+                self.priorities.insert(*seq, *priority);
             }
             Write::Forget {
                 queue,
-                priority: 0,
+                priority,
                 seq,
-            } if *queue == self.queue => {
+            } if *queue == self.queue && self.priorities.get(seq) == Some(priority) => {
                 let row = self.rows.remove(seq);
                 let row = row.ok_or_else(|| format!("place {seq} is forgotten and has no row"))?;
                 self.body_bytes -= row.message.body().len() as u64;
@@ -149,15 +156,17 @@ impl Store {
             }
             Write::ForgetRange {
                 queue,
-                priority: 0,
+                priority,
                 from,
                 until,
             } if *queue == self.queue && from < until => {
-                if let Some(seq) = self.removed.range(*from..*until).next() {
+                let is_meant = |seq: &&Seq| self.priorities.get(seq) == Some(priority);
+                if let Some(seq) = self.removed.range(*from..*until).find(is_meant) {
                     return Err(format!("place {seq} is forgotten alone and in a range"));
                 }
                 self.rows.retain(|seq, row| {
-                    let stays = !(from..until).contains(&seq);
+                    let is_meant = self.priorities.get(seq) == Some(priority);
+                    let stays = !is_meant || !(from..until).contains(&seq);
                     if !stays {
                         self.body_bytes -= row.message.body().len() as u64;
                     }
