@@ -149,14 +149,11 @@ impl QueueSettings {
 
 /// Arguments whose feature is still to come. A queue that silently keeps its messages longer than
 /// asked would be worse than none.
-const NOT_YET: [&str; 7] = [
+const NOT_YET: [&str; 4] = [
     "x-dead-letter-exchange",
     "x-dead-letter-routing-key",
     "x-expires",
-    "x-max-length",
-    "x-max-length-bytes",
     "x-message-ttl",
-    "x-overflow",
 ];
 
 /// Checks the arguments of a new queue, in RabbitMQ's order.

@@ -29,6 +29,7 @@ mod cold;
 mod consumers;
 mod deliver;
 mod enqueue;
+mod limits;
 mod settle;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -235,6 +236,8 @@ pub struct Effects {
     pub promises: Vec<Confirm>,
     /// May leave at once: these messages are not to be stored.
     pub accepted: Vec<Confirm>,
+    /// May leave at once, as refusals: the queue is full and took none of these messages.
+    pub rejected: Vec<Confirm>,
     /// May leave at once. A message handed on has promised nothing to its publisher.
     pub deliveries: Vec<Delivery>,
     /// May leave at once, before `deliveries`.
@@ -325,6 +328,8 @@ pub struct Queue {
     ready: BTreeMap<Spot, Ready>,
     /// The stored ones of `ready`.
     window: Window,
+    /// Body bytes of `ready`.
+    ready_body_bytes: u64,
     cold: Cold,
     unacked: BTreeMap<Seq, Unacked>,
     consumers: Consumers,
@@ -360,6 +365,7 @@ impl Queue {
             settings: QueueSettings::default(),
             ready: BTreeMap::new(),
             window: Window::default(),
+            ready_body_bytes: 0,
             cold: Cold::of(stored),
             unacked: BTreeMap::new(),
             consumers: Consumers::default(),
@@ -526,6 +532,13 @@ impl Queue {
             .ready
             .values()
             .fold(Window::default(), |window, ready| window.with(ready));
+        let bodies = self
+            .ready
+            .values()
+            .map(|ready| ready.message.body().len() as u64);
+        if bodies.sum::<u64>() != self.ready_body_bytes {
+            return Err(format!("{} ready bytes are counted", self.ready_body_bytes));
+        }
         if window != self.window {
             return Err(format!(
                 "the window is {window:?}, counted {:?}",
@@ -612,12 +625,14 @@ impl Queue {
 
     fn insert_ready(&mut self, spot: Spot, ready: Ready) {
         self.window = self.window.with(&ready);
+        self.ready_body_bytes += ready.message.body().len() as u64;
         self.ready.insert(spot, ready);
     }
 
     fn pop_ready(&mut self) -> Option<(Spot, Ready)> {
         let (spot, ready) = self.ready.pop_first()?;
         self.window = self.window.without(&ready);
+        self.ready_body_bytes -= ready.message.body().len() as u64;
         Some((spot, ready))
     }
 

@@ -48,6 +48,7 @@ struct Guarded {
 #[derive(Debug, Default)]
 struct Afterwards {
     accepted: Vec<Confirm>,
+    rejected: Vec<Confirm>,
     unused: bool,
 }
 
@@ -220,6 +221,7 @@ impl QueueHandle {
         }
         Afterwards {
             accepted: std::mem::take(&mut effects.accepted),
+            rejected: std::mem::take(&mut effects.rejected),
             unused: std::mem::take(&mut effects.unused),
         }
     }
@@ -250,20 +252,28 @@ impl QueueHandle {
         deliveries.clear();
     }
 
-    fn run_afterwards(&self, Afterwards { accepted, unused }: Afterwards) {
+    /// Answers publishers at once: there is nothing to be stored.
+    fn answer(&self, confirms: &[Confirm], accepted: bool) {
         let connection_of = |confirm: &Confirm| confirm.channel.connection;
-        for run in accepted.chunk_by(|a, b| connection_of(a) == connection_of(b)) {
+        for run in confirms.chunk_by(|a, b| connection_of(a) == connection_of(b)) {
             if let Some(outbox) = self.services.registry.outbox(connection_of(&run[0])) {
                 let answered: Vec<Answered> = run
                     .iter()
-                    .map(|&confirm| Answered {
-                        confirm,
-                        accepted: true,
-                    })
+                    .map(|&confirm| Answered { confirm, accepted })
                     .collect();
                 outbox.confirm(&answered);
             }
         }
+    }
+
+    fn run_afterwards(&self, afterwards: Afterwards) {
+        let Afterwards {
+            accepted,
+            rejected,
+            unused,
+        } = afterwards;
+        self.answer(&accepted, true);
+        self.answer(&rejected, false);
         if unused
             && self.record.auto_delete
             && let Some(vhost) = self.vhost.upgrade()

@@ -33,6 +33,9 @@ impl Queue {
             });
             self.handed_to(spot, ready, Holder::Consumer(consumer), no_ack, effects);
         }
+        if self.settings.has_limits() {
+            self.drop_overflow(effects);
+        }
         self.read_ahead(effects);
         false
     }
@@ -66,7 +69,7 @@ impl Queue {
     }
 
     /// Takes the first ready message; asks for a refill and answers `None` when it is cold.
-    fn take_head(&mut self, effects: &mut Effects) -> Option<(Spot, Ready)> {
+    pub(super) fn take_head(&mut self, effects: &mut Effects) -> Option<(Spot, Ready)> {
         if let Some(cold_from) = self.cold.from()
             && self
                 .ready

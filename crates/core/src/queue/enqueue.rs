@@ -16,6 +16,10 @@ impl Queue {
             effects.accepted.extend(confirm);
             return;
         }
+        if self.settings.has_limits() && self.refuses(&message, effects) {
+            effects.rejected.extend(confirm);
+            return;
+        }
         let seq = self.state.next;
         self.state.next = seq.next();
         let spot = self.spot(seq, &message);

@@ -114,6 +114,7 @@ impl Queue {
         self.consumers.drain_into(&mut effects.cancelled);
         self.ready.clear();
         self.window = Window::default();
+        self.ready_body_bytes = 0;
         self.unacked.clear();
         self.cold.take();
         self.state.messages = 0;

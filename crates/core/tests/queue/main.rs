@@ -12,6 +12,7 @@ mod exclusive_consumer;
 mod get;
 mod hand_out_in_portions;
 mod last_consumer;
+mod length_limits;
 mod no_ack;
 mod pause;
 mod prefetch;

@@ -72,6 +72,7 @@ pub(crate) struct QueueScenario {
     answers: BTreeMap<u64, Answer>,
     confirmed: Vec<u64>,
     accepted: Vec<u64>,
+    rejected: Vec<u64>,
     cancelled: Vec<ConsumerId>,
     last_request: u64,
     last_channel: u16,
@@ -112,6 +113,7 @@ impl QueueScenario {
             answers: BTreeMap::new(),
             confirmed: Vec::new(),
             accepted: Vec::new(),
+            rejected: Vec::new(),
             cancelled: Vec::new(),
             last_request: 0,
             last_channel: 0,
@@ -554,6 +556,13 @@ impl QueueScenario {
         self.expect_equal("accepted", &found, &numbers.into_iter().collect());
     }
 
+    /// These publishes were refused since the last look.
+    #[track_caller]
+    pub(crate) fn expect_rejected(&mut self, numbers: impl IntoIterator<Item = u64>) {
+        let found = std::mem::take(&mut self.rejected);
+        self.expect_equal("rejected", &found, &numbers.into_iter().collect());
+    }
+
     /// The labels of what is stored.
     #[track_caller]
     pub(crate) fn expect_stored<L: Display>(&self, labels: impl IntoIterator<Item = L>) {
@@ -644,6 +653,8 @@ impl QueueScenario {
     fn take_effects(&mut self) {
         let numbers = self.effects.accepted.drain(..);
         self.accepted.extend(numbers.map(|confirm| confirm.number));
+        let numbers = self.effects.rejected.drain(..);
+        self.rejected.extend(numbers.map(|confirm| confirm.number));
         self.cancelled.append(&mut self.effects.cancelled);
         for (RequestId(request), answer) in std::mem::take(&mut self.effects.answers) {
             if let Answer::Got(Some(got)) = &answer {
