@@ -149,12 +149,7 @@ impl QueueSettings {
 
 /// Arguments whose feature is still to come. A queue that silently keeps its messages longer than
 /// asked would be worse than none.
-const NOT_YET: [&str; 4] = [
-    "x-dead-letter-exchange",
-    "x-dead-letter-routing-key",
-    "x-expires",
-    "x-message-ttl",
-];
+const NOT_YET: [&str; 2] = ["x-dead-letter-exchange", "x-dead-letter-routing-key"];
 
 /// Checks the arguments of a new queue, in RabbitMQ's order.
 pub(crate) fn check_queue(

@@ -3,9 +3,10 @@
 //! Nothing here waits, locks, reads a clock or touches a disk; `runtime` does.
 //!
 //! ```text
-//!   enqueue ─▶ ready ──hand out──▶ unacked ──ack, reject──▶ gone
-//!               ▲ ▲                   │
-//!               │ └──────return───────┘
+//!   enqueue ─▶ ready ──hand out──▶ unacked ──ack──▶ gone
+//!               ▲ ▲ │                 │ │
+//!               │ └─┼────return───────┘ └─reject─▶ dying ──stored elsewhere──▶ gone
+//!               │   └──expire, overflow─────────────▲      (gone at once without a dead-letter exchange)
 //!   stored ──refill (after a restart, or behind a full window)
 //! ```
 //!
@@ -18,8 +19,9 @@
 //! Always true: messages are handed out in order of priority and seq, also after a return; and a command
 //! that has an answer gets exactly one. True between two calls, and [`Queue::check`] is the same list
 //! as code:
-//! * a message is in exactly one of `ready`, `unacked` and the cold range;
-//! * every stored message in memory stands before the cold range;
+//! * a message is in exactly one of `ready`, `unacked`, `dying` and the cold range;
+//! * exactly the ready messages that expire are in `due`;
+//! * every stored message in memory stands before the cold range, except those that die;
 //! * the stored counters count what is stored, in memory and cold;
 //! * a get waits only for a refill that is under way;
 //! * no consumer holds more unacked messages than its prefetch;
@@ -27,12 +29,14 @@
 
 mod cold;
 mod consumers;
+mod dead_letter;
 mod deliver;
 mod enqueue;
+mod expire;
 mod limits;
 mod settle;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use self::{cold::Refill, consumers::ConsumerSettings};
 use self::{
@@ -118,6 +122,13 @@ pub enum Command {
         /// The channel itself is gone; else `basic.recover`.
         ended: bool,
     },
+    /// Time has passed. Nothing but the time of the call matters.
+    Tick,
+    /// A dead message has reached its new queues, or has none: it need not be kept here any more.
+    Transferred {
+        /// Its position.
+        seq: Seq,
+    },
     /// Drop all ready messages. Answered by [`Answer::Purged`].
     Purge {
         /// Who asks.
@@ -164,8 +175,33 @@ pub enum Outcome {
     Acked,
     /// Back to its old place, flagged redelivered.
     Returned,
-    /// Refused for good: the message is gone.
+    /// Refused for good: the message is gone, or goes to the dead-letter exchange.
     Rejected,
+}
+
+/// Why a message left without being acked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DeathReason {
+    /// A consumer refused it for good.
+    Rejected,
+    /// Its time was over.
+    Expired,
+    /// The queue was full.
+    MaxLength,
+}
+
+/// A dead message on its way to the dead-letter exchange.
+///
+/// While it has a place, it is kept there until [`Command::Transferred`] says that somebody else has
+/// it: a crash in between leaves it where it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transfer {
+    /// Its position; `None` for a message the queue did not even take.
+    pub seq: Option<Seq>,
+    /// Why it died.
+    pub reason: DeathReason,
+    /// The message as it was.
+    pub message: Message,
 }
 
 /// Names a command whose answer somebody waits for.
@@ -248,6 +284,10 @@ pub struct Effects {
     pub cancelled: Vec<ConsumerId>,
     /// The last consumer left; a queue that is to go with it goes now.
     pub unused: bool,
+    /// To be routed and enqueued elsewhere, in this order.
+    pub transfers: Vec<Transfer>,
+    /// Nobody has used the queue for as long as it lasts without; it goes now.
+    pub expired: bool,
     /// Stored messages that were counted and then not found. Never so with an intact store:
     /// somebody must look.
     pub missing: u64,
@@ -284,6 +324,8 @@ struct Ready {
     message: Message,
     redelivered: bool,
     stored: bool,
+    /// When it is to leave; [`Timestamp::NEVER`] for most.
+    due: Timestamp,
 }
 
 #[derive(Debug)]
@@ -330,8 +372,16 @@ pub struct Queue {
     window: Window,
     /// Body bytes of `ready`.
     ready_body_bytes: u64,
+    /// Those of `ready` that expire.
+    due: BTreeSet<(Timestamp, Spot)>,
     cold: Cold,
+    /// Those of the cold range that expire, as far as they came in this run.
+    cold_due: BTreeSet<(Timestamp, Spot)>,
     unacked: BTreeMap<Seq, Unacked>,
+    /// Dead messages that nobody else has yet.
+    dying: BTreeMap<Seq, Ready>,
+    /// Those that have arrived elsewhere while rows were being read, and may come back with them.
+    arrived: BTreeSet<Seq>,
     consumers: Consumers,
     waiting_gets: VecDeque<WaitingGet>,
     /// Counters as they will be stored; `next` counts transient messages too.
@@ -340,7 +390,13 @@ pub struct Queue {
     is_state_stale: bool,
     /// Stored messages below this were there before the start and may have been handed out then.
     redelivered_below: Seq,
+    /// Whatever is stored below this was there before the start; when it expires is not known.
+    restored_until: Seq,
     is_deleted: bool,
+    /// The time of the last command.
+    now: Timestamp,
+    /// When somebody last used the queue; what counts while it has no consumers.
+    last_used: Timestamp,
 }
 
 impl Queue {
@@ -366,8 +422,12 @@ impl Queue {
             ready: BTreeMap::new(),
             window: Window::default(),
             ready_body_bytes: 0,
+            due: BTreeSet::new(),
             cold: Cold::of(stored),
+            cold_due: BTreeSet::new(),
             unacked: BTreeMap::new(),
+            dying: BTreeMap::new(),
+            arrived: BTreeSet::new(),
             consumers: Consumers::default(),
             waiting_gets: VecDeque::new(),
             state: QueueState {
@@ -377,7 +437,10 @@ impl Queue {
             },
             is_state_stale: false,
             redelivered_below,
+            restored_until: stored.next,
             is_deleted: false,
+            now: Timestamp::default(),
+            last_used: Timestamp::default(),
         }
     }
 
@@ -394,8 +457,10 @@ impl Queue {
 
     /// Does what `command` says. Messages are not handed out here but by [`Self::hand_out`].
     pub fn apply(&mut self, now: Timestamp, command: Command, effects: &mut Effects) {
+        self.now = self.now.max(now);
+        let had_consumers = self.consumers.len() > 0;
         match command {
-            Command::Enqueue { message, confirm } => self.enqueue(now, message, confirm, effects),
+            Command::Enqueue { message, confirm } => self.enqueue(message, confirm, effects),
             Command::MarkConsumed => self.mark_consumed(),
             Command::Subscribe {
                 request,
@@ -413,6 +478,7 @@ impl Queue {
                 channel,
                 no_ack,
             } => {
+                self.last_used = self.now;
                 self.waiting_gets.push_back(WaitingGet {
                     request,
                     channel,
@@ -434,7 +500,12 @@ impl Queue {
                 let answer = self.delete(if_unused, if_empty, effects);
                 effects.answers.push((request, answer));
             }
+            Command::Tick => {}
+            Command::Transferred { seq } => self.transferred(seq, effects),
             Command::Refilled(refilled) => self.refilled(refilled, effects),
+        }
+        if had_consumers && self.consumers.len() == 0 {
+            self.last_used = self.now;
         }
     }
 
@@ -508,6 +579,7 @@ impl Queue {
     pub fn check(&self) -> Result<(), String> {
         self.check_counters()?;
         self.check_places()?;
+        self.check_due()?;
         if !self.waiting_gets.is_empty() && !self.cold.is_asked() {
             return Err("a get waits and nothing is being read".to_owned());
         }
@@ -517,6 +589,7 @@ impl Queue {
     fn check_counters(&self) -> Result<(), String> {
         let unacked = self.unacked.values().map(|unacked| &unacked.ready);
         let in_memory = self.ready.values().chain(unacked);
+        let in_memory = in_memory.chain(self.dying.values());
         let (mut messages, mut body_bytes) = (self.cold.messages(), self.cold.body_bytes());
         for stored in in_memory.filter(|ready| ready.stored) {
             messages += 1;
@@ -558,7 +631,11 @@ impl Queue {
             let spot = self.spot(seq, &unacked.ready.message);
             (spot, &unacked.ready)
         });
-        for (spot, ready) in ready.chain(unacked) {
+        let dying = self
+            .dying
+            .iter()
+            .map(|(&seq, ready)| (self.spot(seq, &ready.message), ready));
+        for (spot, ready) in ready.chain(unacked).chain(dying) {
             let seq = spot.seq;
             if spot != self.spot(seq, &ready.message) {
                 return Err(format!("message {seq} stands in the wrong place: {spot:?}"));
@@ -568,7 +645,7 @@ impl Queue {
                     "message {seq} has a place that is still to be given"
                 ));
             }
-            if ready.stored && self.is_cold(spot) {
+            if ready.stored && self.is_cold(spot) && !self.dying.contains_key(&seq) {
                 return Err(format!("message {seq} is in memory and in the cold range"));
             }
         }
@@ -581,6 +658,7 @@ impl Queue {
         self.first_of_each_class()
             .map(|spot| spot.seq)
             .chain(unacked)
+            .chain(self.dying.keys().next().copied())
             .chain(self.cold.lowest())
             .min()
             .unwrap_or(self.state.next)
@@ -624,6 +702,9 @@ impl Queue {
     }
 
     fn insert_ready(&mut self, spot: Spot, ready: Ready) {
+        if ready.due != Timestamp::NEVER {
+            self.due.insert((ready.due, spot));
+        }
         self.window = self.window.with(&ready);
         self.ready_body_bytes += ready.message.body().len() as u64;
         self.ready.insert(spot, ready);
@@ -631,9 +712,16 @@ impl Queue {
 
     fn pop_ready(&mut self) -> Option<(Spot, Ready)> {
         let (spot, ready) = self.ready.pop_first()?;
-        self.window = self.window.without(&ready);
-        self.ready_body_bytes -= ready.message.body().len() as u64;
+        self.left_ready(spot, &ready);
         Some((spot, ready))
+    }
+
+    fn left_ready(&mut self, spot: Spot, ready: &Ready) {
+        self.window = self.window.without(ready);
+        self.ready_body_bytes -= ready.message.body().len() as u64;
+        if ready.due != Timestamp::NEVER {
+            self.due.remove(&(ready.due, spot));
+        }
     }
 
     /// The message is gone for good.

@@ -7,7 +7,7 @@ use std::{
 
 use leveret_core::{
     arguments::QueueSettings,
-    ids::{ConnectionId, ConsumerId, QueueId},
+    ids::{ConnectionId, ConsumerId, QueueId, Timestamp},
     queue::{Answer, Command, Confirm, Delivery, Depth, Effects, Queue, RequestId},
     record::{QueueRecord, QueueState, Write},
 };
@@ -42,6 +42,8 @@ struct Guarded {
     outboxes: BTreeMap<ConnectionId, Arc<dyn Outbox>>,
     waiting: BTreeMap<u64, oneshot::Sender<Answer>>,
     last_request: u64,
+    /// When the timers will call.
+    timer: Option<Timestamp>,
 }
 
 /// What is to be done once the lock is free.
@@ -50,6 +52,7 @@ struct Afterwards {
     accepted: Vec<Confirm>,
     rejected: Vec<Confirm>,
     unused: bool,
+    expired: bool,
 }
 
 impl QueueHandle {
@@ -76,6 +79,7 @@ impl QueueHandle {
                 outboxes: BTreeMap::new(),
                 waiting: BTreeMap::new(),
                 last_request: 0,
+                timer: None,
             }),
         })
     }
@@ -108,8 +112,38 @@ impl QueueHandle {
             queue.apply(now, command, effects);
         }
         let afterwards = self.run(&mut guarded);
+        self.set_timer(&mut guarded);
         drop(guarded);
         self.run_afterwards(afterwards);
+    }
+
+    /// Somebody declared the queue or looked at it, which makes it last longer.
+    pub(crate) fn touch(&self) {
+        let mut guarded = self.guarded.lock();
+        guarded.queue.touch(self.services.clock.now());
+        self.set_timer(&mut guarded);
+    }
+
+    /// The moment has come that the queue waited for.
+    pub(crate) fn tick(&self) {
+        self.guarded.lock().timer = None;
+        self.submit(&mut vec![Command::Tick]);
+    }
+
+    /// Whether nobody uses the queue although it lasts only while somebody does.
+    pub(crate) fn is_expired(&self) -> bool {
+        let now = self.services.clock.now();
+        self.guarded.lock().queue.is_expired(now)
+    }
+
+    fn set_timer(&self, guarded: &mut Guarded) {
+        // An earlier call does no harm; the queue then says anew when it wants to be called.
+        if let Some(at) = guarded.queue.next_due()
+            && guarded.timer.is_none_or(|timer| at < timer)
+        {
+            let before = guarded.timer.replace(at);
+            self.services.timers.set(self.record.id, before, at);
+        }
     }
 
     /// The consumer may be served: its subscription was answered, or its reader caught up.
@@ -174,6 +208,9 @@ impl QueueHandle {
             }
         }
         if guarded.queue.is_deleted() {
+            if let Some(at) = guarded.timer.take() {
+                self.services.timers.clear(self.record.id, at);
+            }
             guarded.outboxes.clear();
         }
         (answer, effects.writes, effects.cancelled)
@@ -223,6 +260,7 @@ impl QueueHandle {
             accepted: std::mem::take(&mut effects.accepted),
             rejected: std::mem::take(&mut effects.rejected),
             unused: std::mem::take(&mut effects.unused),
+            expired: std::mem::take(&mut effects.expired),
         }
     }
 
@@ -271,6 +309,7 @@ impl QueueHandle {
             accepted,
             rejected,
             unused,
+            expired,
         } = afterwards;
         self.answer(&accepted, true);
         self.answer(&rejected, false);
@@ -279,6 +318,9 @@ impl QueueHandle {
             && let Some(vhost) = self.vhost.upgrade()
         {
             vhost.delete_unused(self);
+        }
+        if expired && let Some(vhost) = self.vhost.upgrade() {
+            vhost.delete_expired(self);
         }
     }
 }

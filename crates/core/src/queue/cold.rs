@@ -2,7 +2,7 @@
 
 use super::{Effects, Queue, Ready, Refilled, Spot, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX};
 use crate::{
-    ids::{QueueId, Seq},
+    ids::{QueueId, Seq, Timestamp},
     record::QueueState,
 };
 
@@ -63,6 +63,10 @@ impl Window {
         self.rows >= WINDOW_ROWS_MAX || self.bytes >= WINDOW_BYTES_MAX
     }
 
+    pub(super) const fn is_empty(self) -> bool {
+        self.rows == 0
+    }
+
     const fn is_low(self) -> bool {
         self.rows < WINDOW_ROWS_LOW && self.bytes < WINDOW_BYTES_LOW
     }
@@ -102,8 +106,17 @@ impl ColdRange {
 #[derive(Debug)]
 pub(super) struct Cold {
     range: ColdRange,
-    /// The end of what was asked for; the answer is still to come.
-    asked_until: Option<Seq>,
+    /// What was asked for; the answer is still to come.
+    asked: Option<Asked>,
+}
+
+/// Why rows are read.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Asked {
+    /// To be handed out: from the start of the range on.
+    Head { until: Seq },
+    /// Some of them are due.
+    Due { from: Seq, until: Seq },
 }
 
 impl Cold {
@@ -118,7 +131,7 @@ impl Cold {
                 messages: stored.messages,
                 body_bytes: stored.body_bytes,
             },
-            asked_until: None,
+            asked: None,
         }
     }
 
@@ -135,7 +148,7 @@ impl Cold {
     }
 
     pub(super) const fn is_asked(&self) -> bool {
-        self.asked_until.is_some()
+        self.asked.is_some()
     }
 
     /// Nothing in it has a higher priority than this class stands for.
@@ -175,6 +188,16 @@ impl Cold {
         self.range.until = seq.next();
         self.range.messages += 1;
         self.range.body_bytes += body_bytes;
+    }
+
+    pub(super) const fn ask(&mut self, asked: Asked) {
+        self.asked = Some(asked);
+    }
+
+    /// A message somewhere in the range is gone.
+    pub(super) const fn remove(&mut self, body_bytes: u64) {
+        self.range.messages -= 1;
+        self.range.body_bytes -= body_bytes;
     }
 
     /// Empties the range and says what it was. A read of it may still be under way.
@@ -224,7 +247,7 @@ impl Queue {
         let ColdRange {
             class, from, until, ..
         } = self.cold.range;
-        self.cold.asked_until = Some(until);
+        self.cold.ask(Asked::Head { until });
         // The window of a queue with priorities may be filled by what comes later than these rows.
         let window = match self.settings.max_priority {
             0 => self.window,
@@ -249,27 +272,44 @@ impl Queue {
     }
 
     pub(super) fn refilled(&mut self, refilled: Refilled, effects: &mut Effects) {
-        let Some(asked_until) = self.cold.asked_until.take() else {
-            return;
+        let asked_until = match self.cold.asked.take() {
+            None => return,
+            Some(Asked::Head { until }) => until,
+            Some(Asked::Due { from, until }) => {
+                self.due_read(refilled, from, until, effects);
+                self.serve_gets(effects);
+                return;
+            }
         };
         let Refilled { rows, next } = refilled;
+        let arrived = std::mem::take(&mut self.arrived);
         for row in rows {
+            // It died while it was cold, and is not counted there any more.
+            if self.dying.contains_key(&row.seq) || arrived.contains(&row.seq) {
+                continue;
+            }
             if !self
                 .cold
                 .take_first(row.seq, row.message.body().len() as u64)
             {
                 continue;
             }
+            let due = self.due_of(row.enqueued_at, &row.message);
             let ready = Ready {
+                due,
                 redelivered: row.seq < self.redelivered_below,
                 message: row.message,
                 stored: true,
             };
             let spot = self.spot(row.seq, &ready.message);
+            if due != Timestamp::NEVER {
+                self.cold_due.remove(&(due, spot));
+            }
             self.insert_ready(spot, ready);
         }
         // Without this the queue would ask for them for ever.
         if let Some(missing) = self.cold.skip_to(next.unwrap_or(asked_until)) {
+            self.cold_due.clear();
             self.count_forgotten(missing.messages, missing.body_bytes);
             effects.missing += missing.messages;
         }

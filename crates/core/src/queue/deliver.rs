@@ -1,8 +1,8 @@
 //! Messages go out: to consumers with credit, and to gets.
 
 use super::{
-    Answer, Delivery, Effects, Got, HAND_OUT_BYTES_MAX, Holder, Queue, Ready, Spot, Unacked,
-    WaitingGet,
+    Answer, DeathReason, Delivery, Effects, Got, HAND_OUT_BYTES_MAX, Holder, Queue, Ready, Spot,
+    Unacked, WaitingGet,
 };
 
 impl Queue {
@@ -32,6 +32,9 @@ impl Queue {
                 message: ready.message.clone(),
             });
             self.handed_to(spot, ready, Holder::Consumer(consumer), no_ack, effects);
+        }
+        if self.has_deadlines() {
+            self.expire(effects);
         }
         if self.settings.has_limits() {
             self.drop_overflow(effects);
@@ -68,18 +71,24 @@ impl Queue {
         }
     }
 
-    /// Takes the first ready message; asks for a refill and answers `None` when it is cold.
+    /// Takes the first ready message whose time is not over; asks for a refill and answers `None` when it is cold.
     pub(super) fn take_head(&mut self, effects: &mut Effects) -> Option<(Spot, Ready)> {
-        if let Some(cold_from) = self.cold.from()
-            && self
-                .ready
-                .first_key_value()
-                .is_none_or(|(&spot, _)| spot > cold_from)
-        {
-            self.ask_refill(effects);
-            return None;
+        loop {
+            if let Some(cold_from) = self.cold.from()
+                && self
+                    .ready
+                    .first_key_value()
+                    .is_none_or(|(&spot, _)| spot > cold_from)
+            {
+                self.ask_refill(effects);
+                return None;
+            }
+            let (spot, ready) = self.pop_ready()?;
+            if ready.due >= self.now {
+                return Some((spot, ready));
+            }
+            self.die(spot, ready, DeathReason::Expired, effects);
         }
-        self.pop_ready()
     }
 
     fn handed_to(

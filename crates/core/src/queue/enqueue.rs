@@ -6,7 +6,6 @@ use crate::{ids::Timestamp, message::Message, record::Write};
 impl Queue {
     pub(super) fn enqueue(
         &mut self,
-        now: Timestamp,
         message: Message,
         confirm: Option<Confirm>,
         effects: &mut Effects,
@@ -20,6 +19,7 @@ impl Queue {
             effects.rejected.extend(confirm);
             return;
         }
+        let due = self.due_of(self.now, &message);
         let seq = self.state.next;
         self.state.next = seq.next();
         let spot = self.spot(seq, &message);
@@ -29,6 +29,7 @@ impl Queue {
                 message,
                 redelivered: false,
                 stored: false,
+                due,
             };
             self.insert_ready(spot, ready);
             return;
@@ -42,18 +43,22 @@ impl Queue {
             queue: self.id,
             priority: spot.priority(),
             seq,
-            enqueued_at: now,
+            enqueued_at: self.now,
             message: message.clone(),
         });
         // Behind cold messages it is cold as well, else it would overtake them.
         let is_cold = self.window.is_full() || !self.cold.is_empty();
         if is_cold && self.settings.max_priority == 0 {
             self.cold.push(seq, body_bytes);
+            if due != Timestamp::NEVER {
+                self.cold_due.insert((due, spot));
+            }
         } else {
             let ready = Ready {
                 message,
                 redelivered: false,
                 stored: true,
+                due,
             };
             self.insert_ready(spot, ready);
         }

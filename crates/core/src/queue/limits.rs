@@ -1,6 +1,6 @@
 //! A queue may be full: the head makes room, or the new message is refused.
 
-use super::{Effects, Queue};
+use super::{DeathReason, Effects, Queue, Transfer};
 use crate::{
     arguments::{Overflow, QueueSettings},
     message::Message,
@@ -26,7 +26,18 @@ impl Queue {
         }
         // Earlier commands of the same batch may have filled a queue whose consumers are idle.
         self.hand_out(effects);
-        self.would_overflow(message)
+        let refuses = self.would_overflow(message);
+        if refuses
+            && self.settings.overflow == Overflow::RejectPublishDeadLetter
+            && self.settings.dead_letter.is_some()
+        {
+            effects.transfers.push(Transfer {
+                seq: None,
+                reason: DeathReason::MaxLength,
+                message: message.clone(),
+            });
+        }
+        refuses
     }
 
     /// Drops messages from the head until the limits hold.
@@ -44,7 +55,7 @@ impl Queue {
             let Some((spot, ready)) = self.take_head(effects) else {
                 return;
             };
-            self.forget(spot, &ready, effects);
+            self.die(spot, ready, DeathReason::MaxLength, effects);
         }
     }
 

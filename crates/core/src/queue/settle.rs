@@ -1,7 +1,8 @@
 //! Deliveries end, consumers come and go, the queue is emptied or deleted.
 
 use super::{
-    Answer, ConsumerSettings, Effects, Holder, Outcome, Queue, Ready, Spot, Unacked, cold::Window,
+    Answer, ConsumerSettings, DeathReason, Effects, Holder, Outcome, Queue, Ready, Spot, Unacked,
+    cold::Window,
 };
 use crate::{
     ids::{ChannelKey, ConsumerId, Seq},
@@ -18,7 +19,12 @@ impl Queue {
         }
         let spot = self.spot(seq, &unacked.ready.message);
         match outcome {
-            Outcome::Acked | Outcome::Rejected => self.forget(spot, &unacked.ready, effects),
+            Outcome::Acked => self.forget(spot, &unacked.ready, effects),
+            Outcome::Rejected => self.die(spot, unacked.ready, DeathReason::Rejected, effects),
+            // Its time went on while somebody held it.
+            Outcome::Returned if unacked.ready.due <= self.now => {
+                self.die(spot, unacked.ready, DeathReason::Expired, effects);
+            }
             Outcome::Returned => self.put_back(spot, unacked.ready),
         }
     }
@@ -80,6 +86,7 @@ impl Queue {
             self.forget(spot, &ready, effects);
         }
         if let Some(range) = self.cold.take() {
+            self.cold_due.clear();
             self.count_forgotten(range.messages, range.body_bytes);
             let id = self.id;
             let forget = |(priority, from)| Write::ForgetRange {
@@ -115,8 +122,12 @@ impl Queue {
         self.ready.clear();
         self.window = Window::default();
         self.ready_body_bytes = 0;
+        self.due.clear();
         self.unacked.clear();
+        self.dying.clear();
+        self.arrived.clear();
         self.cold.take();
+        self.cold_due.clear();
         self.state.messages = 0;
         self.state.body_bytes = 0;
         self.serve_gets(effects);

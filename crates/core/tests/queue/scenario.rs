@@ -11,10 +11,10 @@ use bytes::Bytes;
 use leveret_core::{
     arguments::QueueSettings,
     ids::{ChannelKey, ConnectionId, ConsumerId, QueueId, Timestamp},
-    message::{Message, MessageParts},
+    message::{Life, Message, MessageParts},
     queue::{
-        Answer, Command, Confirm, ConsumerSettings, Depth, Effects, Outcome, Queue, Refill,
-        Refilled, RequestId,
+        Answer, Command, Confirm, ConsumerSettings, DeathReason, Depth, Effects, Outcome, Queue,
+        Refill, Refilled, RequestId, Transfer,
     },
     record::Write,
 };
@@ -78,6 +78,9 @@ pub(crate) struct QueueScenario {
     last_channel: u16,
     last_confirm: u64,
     handed_out: u64,
+    now: u64,
+    /// Dead messages since the last look, with their places.
+    dead: Vec<(Transfer, String)>,
 }
 
 impl QueueScenario {
@@ -119,6 +122,8 @@ impl QueueScenario {
             last_channel: 0,
             last_confirm: 0,
             handed_out: 0,
+            now: 1,
+            dead: Vec::new(),
         }
     }
 
@@ -163,6 +168,75 @@ impl QueueScenario {
             })
         });
         self.publish_messages(messages.collect());
+    }
+
+    /// Publishes persistent messages that expire by themselves.
+    #[track_caller]
+    pub(crate) fn publish_expiring<L: Display>(
+        &mut self,
+        expiration_millis: u64,
+        labels: impl IntoIterator<Item = L>,
+    ) {
+        let life = Life {
+            expiration_millis: Some(expiration_millis),
+            has_died: false,
+        };
+        let messages = labels.into_iter().map(|label| {
+            let label = label.to_string();
+            Message::with_life(parts(&label, Bytes::new(), true), life)
+        });
+        self.publish_messages(messages.collect());
+    }
+
+    /// Time goes on, and the queue is told if it wants to know.
+    #[track_caller]
+    pub(crate) fn pass(&mut self, millis: u64) {
+        let end = self.now + millis;
+        while let Some(due) = self.queue.next_due().map(Timestamp::get)
+            && due <= end
+        {
+            self.now = self.now.max(due);
+            self.together(vec![Command::Tick]);
+            let next = self.queue.next_due().map(Timestamp::get);
+            if next.is_some_and(|next| next <= self.now) {
+                assert!(
+                    self.effects.expired,
+                    "it asks for the same time again: {self:#?}"
+                );
+                break;
+            }
+        }
+        self.now = end;
+    }
+
+    /// These messages have died since the last look, in this order, for this reason.
+    #[track_caller]
+    pub(crate) fn expect_dead<L: Display>(
+        &mut self,
+        reason: DeathReason,
+        labels: impl IntoIterator<Item = L>,
+    ) -> Vec<Transfer> {
+        let expected: Vec<_> = labels
+            .into_iter()
+            .map(|label| (reason, label.to_string()))
+            .collect();
+        let dead = std::mem::take(&mut self.dead);
+        let found: Vec<_> = dead
+            .iter()
+            .map(|(transfer, label)| (transfer.reason, label.clone()))
+            .collect();
+        self.expect_equal("dead", &found, &expected);
+        dead.into_iter().map(|(transfer, _)| transfer).collect()
+    }
+
+    /// Whether nobody has used the queue for long enough.
+    pub(crate) fn take_expired(&mut self) -> bool {
+        std::mem::take(&mut self.effects.expired)
+    }
+
+    /// Somebody looks at the queue.
+    pub(crate) fn touch(&mut self) {
+        self.queue.touch(Timestamp::new(self.now));
     }
 
     #[track_caller]
@@ -624,7 +698,7 @@ impl QueueScenario {
     #[track_caller]
     fn apply(&mut self, command: Command) {
         self.queue
-            .apply(Timestamp::new(1), command, &mut self.effects);
+            .apply(Timestamp::new(self.now), command, &mut self.effects);
         self.take_effects();
     }
 
@@ -655,6 +729,10 @@ impl QueueScenario {
         self.accepted.extend(numbers.map(|confirm| confirm.number));
         let numbers = self.effects.rejected.drain(..);
         self.rejected.extend(numbers.map(|confirm| confirm.number));
+        for transfer in std::mem::take(&mut self.effects.transfers) {
+            let label = label(&transfer.message);
+            self.dead.push((transfer, label));
+        }
         self.cancelled.append(&mut self.effects.cancelled);
         for (RequestId(request), answer) in std::mem::take(&mut self.effects.answers) {
             if let Answer::Got(Some(got)) = &answer {

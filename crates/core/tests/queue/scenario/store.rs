@@ -12,7 +12,7 @@ use leveret_core::{
 /// The stored rows and counters of one queue.
 ///
 /// Refuses what would harm a real store: a place that is put twice, a row that is removed and not
-/// there, a range over what was removed on its own. After every commit the counters must be those of
+/// there, which includes one that went with a range. After every commit the counters must be those of
 /// the rows.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -24,8 +24,6 @@ pub(crate) struct Store {
     state: QueueState,
     /// Every place that ever had a row.
     used: BTreeSet<Seq>,
-    /// Places whose rows were removed one by one since the queue was last recovered.
-    removed: BTreeSet<Seq>,
     is_deleted: bool,
 }
 
@@ -38,14 +36,12 @@ impl Store {
             body_bytes: 0,
             state: QueueState::default(),
             used: BTreeSet::new(),
-            removed: BTreeSet::new(),
             is_deleted: false,
         }
     }
 
-    /// The counters for the next start; what was removed before it no longer matters.
-    pub(crate) fn recover(&mut self) -> QueueState {
-        self.removed.clear();
+    /// The counters for the next start.
+    pub(crate) const fn recover(&self) -> QueueState {
         self.state
     }
 
@@ -152,7 +148,6 @@ impl Store {
                 let row = self.rows.remove(seq);
                 let row = row.ok_or_else(|| format!("place {seq} is forgotten and has no row"))?;
                 self.body_bytes -= row.message.body().len() as u64;
-                self.removed.insert(*seq);
             }
             Write::ForgetRange {
                 queue,
@@ -160,10 +155,6 @@ impl Store {
                 from,
                 until,
             } if *queue == self.queue && from < until => {
-                let is_meant = |seq: &&Seq| self.priorities.get(seq) == Some(priority);
-                if let Some(seq) = self.removed.range(*from..*until).find(is_meant) {
-                    return Err(format!("place {seq} is forgotten alone and in a range"));
-                }
                 self.rows.retain(|seq, row| {
                     let is_meant = self.priorities.get(seq) == Some(priority);
                     let stays = !is_meant || !(from..until).contains(&seq);
