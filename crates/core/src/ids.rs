@@ -59,6 +59,9 @@ impl Seq {
 }
 
 impl Timestamp {
+    /// A moment that does not come.
+    pub const NEVER: Self = Self(u64::MAX);
+
     /// This moment, `millis` milliseconds later; stops at the end of time instead of wrapping.
     #[must_use]
     pub const fn plus_millis(self, millis: u64) -> Self {

@@ -5,7 +5,7 @@
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
-mod arguments;
+pub mod arguments;
 pub mod exchange;
 pub mod ids;
 pub mod message;

@@ -26,6 +26,16 @@ struct Inner {
     shared_body: Bytes,
     persistent: bool,
     priority: Option<u8>,
+    life: Life,
+}
+
+/// How long a message lives, and whether it has died before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Life {
+    /// The expiration property in milliseconds, if set.
+    pub expiration_millis: Option<u64>,
+    /// It was dead-lettered: its `x-death` header is the broker's own.
+    pub has_died: bool,
 }
 
 /// What a message is made of.
@@ -54,6 +64,16 @@ impl Message {
     /// cannot carry such values, so they are a bug of the caller.
     #[must_use]
     pub fn new(parts: MessageParts<'_>) -> Self {
+        Self::with_life(parts, Life::default())
+    }
+
+    /// Builds a message that expires by itself, or that was dead-lettered; see [`Self::new`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::new`].
+    #[must_use]
+    pub fn with_life(parts: MessageParts<'_>, life: Life) -> Self {
         let MessageParts {
             exchange,
             routing_key,
@@ -86,6 +106,7 @@ impl Message {
             },
             persistent,
             priority,
+            life,
         }))
     }
 
@@ -134,6 +155,12 @@ impl Message {
         self.0.priority
     }
 
+    /// How long it lives, and whether it has died before.
+    #[must_use]
+    pub fn life(&self) -> Life {
+        self.0.life
+    }
+
     /// Bytes this message keeps in memory, about: everything it carries and its own entry.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
@@ -161,7 +188,8 @@ impl PartialEq for Message {
                 && self.properties() == other.properties()
                 && self.body() == other.body()
                 && self.is_persistent() == other.is_persistent()
-                && self.priority() == other.priority())
+                && self.priority() == other.priority()
+                && self.life() == other.life())
     }
 }
 
@@ -178,6 +206,7 @@ impl fmt::Debug for Message {
             .field("body_bytes", &self.body().len())
             .field("persistent", &self.is_persistent())
             .field("priority", &self.priority())
+            .field("life", &self.life())
             .finish()
     }
 }

@@ -3,21 +3,25 @@
 //! Nothing here waits, locks, reads a clock or touches a disk; `runtime` does.
 //!
 //! ```text
-//!   enqueue ─▶ ready ──hand out──▶ unacked ──ack, reject──▶ gone
-//!               ▲ ▲                   │
-//!               │ └──────return───────┘
+//!   enqueue ─▶ ready ──hand out──▶ unacked ──ack──▶ gone
+//!               ▲ ▲ │                 │ │
+//!               │ └─┼────return───────┘ └─reject─▶ dying ──stored elsewhere──▶ gone
+//!               │   └──expire, overflow─────────────▲      (gone at once without a dead-letter exchange)
 //!   stored ──refill (after a restart, or behind a full window)
 //! ```
 //!
 //! A queue keeps in memory what is unacked, what is transient, and a window of what is stored at its
 //! head. Stored messages behind the window are *cold*: counted, and read back in order before they
-//! are needed, so that memory does not grow with the backlog.
+//! are needed, so that memory does not grow with the backlog. A queue with priorities keeps what it
+//! takes in memory, because a later message may come before an earlier one; what was stored before the
+//! start is cold there too, and read one priority after the other.
 //!
-//! Always true: messages are handed out in order of their seq, also after a return; and a command
+//! Always true: messages are handed out in order of priority and seq, also after a return; and a command
 //! that has an answer gets exactly one. True between two calls, and [`Queue::check`] is the same list
 //! as code:
-//! * a message is in exactly one of `ready`, `unacked` and the cold range;
-//! * every stored message in memory stands before the cold range;
+//! * a message is in exactly one of `ready`, `unacked`, `dying` and the cold range;
+//! * exactly the ready messages that expire are in `due`;
+//! * every stored message in memory stands before the cold range, except those that die;
 //! * the stored counters count what is stored, in memory and cold;
 //! * a get waits only for a refill that is under way;
 //! * no consumer holds more unacked messages than its prefetch;
@@ -25,11 +29,14 @@
 
 mod cold;
 mod consumers;
+mod dead_letter;
 mod deliver;
 mod enqueue;
+mod expire;
+mod limits;
 mod settle;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use self::{cold::Refill, consumers::ConsumerSettings};
 use self::{
@@ -37,6 +44,7 @@ use self::{
     consumers::Consumers,
 };
 use crate::{
+    arguments::QueueSettings,
     ids::{ChannelKey, ConsumerId, QueueId, Seq, Timestamp},
     message::Message,
     record::{QueueState, Write},
@@ -114,6 +122,13 @@ pub enum Command {
         /// The channel itself is gone; else `basic.recover`.
         ended: bool,
     },
+    /// Time has passed. Nothing but the time of the call matters.
+    Tick,
+    /// A dead message has reached its new queues, or has none: it need not be kept here any more.
+    Transferred {
+        /// Its position.
+        seq: Seq,
+    },
     /// Drop all ready messages. Answered by [`Answer::Purged`].
     Purge {
         /// Who asks.
@@ -160,8 +175,33 @@ pub enum Outcome {
     Acked,
     /// Back to its old place, flagged redelivered.
     Returned,
-    /// Refused for good: the message is gone.
+    /// Refused for good: the message is gone, or goes to the dead-letter exchange.
     Rejected,
+}
+
+/// Why a message left without being acked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DeathReason {
+    /// A consumer refused it for good.
+    Rejected,
+    /// Its time was over.
+    Expired,
+    /// The queue was full.
+    MaxLength,
+}
+
+/// A dead message on its way to the dead-letter exchange.
+///
+/// While it has a place, it is kept there until [`Command::Transferred`] says that somebody else has
+/// it: a crash in between leaves it where it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transfer {
+    /// Its position; `None` for a message the queue did not even take.
+    pub seq: Option<Seq>,
+    /// Why it died.
+    pub reason: DeathReason,
+    /// The message as it was.
+    pub message: Message,
 }
 
 /// Names a command whose answer somebody waits for.
@@ -232,6 +272,8 @@ pub struct Effects {
     pub promises: Vec<Confirm>,
     /// May leave at once: these messages are not to be stored.
     pub accepted: Vec<Confirm>,
+    /// May leave at once, as refusals: the queue is full and took none of these messages.
+    pub rejected: Vec<Confirm>,
     /// May leave at once. A message handed on has promised nothing to its publisher.
     pub deliveries: Vec<Delivery>,
     /// May leave at once, before `deliveries`.
@@ -242,6 +284,10 @@ pub struct Effects {
     pub cancelled: Vec<ConsumerId>,
     /// The last consumer left; a queue that is to go with it goes now.
     pub unused: bool,
+    /// To be routed and enqueued elsewhere, in this order.
+    pub transfers: Vec<Transfer>,
+    /// Nobody has used the queue for as long as it lasts without; it goes now.
+    pub expired: bool,
     /// Stored messages that were counted and then not found. Never so with an intact store:
     /// somebody must look.
     pub missing: u64,
@@ -256,11 +302,30 @@ pub struct Depth {
     pub unacked: u64,
 }
 
+/// Where a message stands in the order of its queue: higher priorities first, older ones first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Spot {
+    /// 255 - priority, as in the store's keys.
+    class: u8,
+    seq: Seq,
+}
+
+impl Spot {
+    /// The class of priority 0, and so of every message in a queue without priorities.
+    const LAST_CLASS: u8 = 255;
+
+    const fn priority(self) -> u8 {
+        Self::LAST_CLASS - self.class
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Ready {
     message: Message,
     redelivered: bool,
     stored: bool,
+    /// When it is to leave; [`Timestamp::NEVER`] for most.
+    due: Timestamp,
 }
 
 #[derive(Debug)]
@@ -299,12 +364,24 @@ struct WaitingGet {
 pub struct Queue {
     id: QueueId,
     durable: bool,
-    /// The window at the head, everything transient, everything returned.
-    ready: BTreeMap<Seq, Ready>,
+    settings: QueueSettings,
+    /// The window at the head, everything transient, everything returned; all of a queue with
+    /// priorities that was not there at the start.
+    ready: BTreeMap<Spot, Ready>,
     /// The stored ones of `ready`.
     window: Window,
+    /// Body bytes of `ready`.
+    ready_body_bytes: u64,
+    /// Those of `ready` that expire.
+    due: BTreeSet<(Timestamp, Spot)>,
     cold: Cold,
+    /// Those of the cold range that expire, as far as they came in this run.
+    cold_due: BTreeSet<(Timestamp, Spot)>,
     unacked: BTreeMap<Seq, Unacked>,
+    /// Dead messages that nobody else has yet.
+    dying: BTreeMap<Seq, Ready>,
+    /// Those that have arrived elsewhere while rows were being read, and may come back with them.
+    arrived: BTreeSet<Seq>,
     consumers: Consumers,
     waiting_gets: VecDeque<WaitingGet>,
     /// Counters as they will be stored; `next` counts transient messages too.
@@ -313,7 +390,13 @@ pub struct Queue {
     is_state_stale: bool,
     /// Stored messages below this were there before the start and may have been handed out then.
     redelivered_below: Seq,
+    /// Whatever is stored below this was there before the start; when it expires is not known.
+    restored_until: Seq,
     is_deleted: bool,
+    /// The time of the last command.
+    now: Timestamp,
+    /// When somebody last used the queue; what counts while it has no consumers.
+    last_used: Timestamp,
 }
 
 impl Queue {
@@ -335,10 +418,16 @@ impl Queue {
         Self {
             id,
             durable,
+            settings: QueueSettings::default(),
             ready: BTreeMap::new(),
             window: Window::default(),
+            ready_body_bytes: 0,
+            due: BTreeSet::new(),
             cold: Cold::of(stored),
+            cold_due: BTreeSet::new(),
             unacked: BTreeMap::new(),
+            dying: BTreeMap::new(),
+            arrived: BTreeSet::new(),
             consumers: Consumers::default(),
             waiting_gets: VecDeque::new(),
             state: QueueState {
@@ -348,14 +437,30 @@ impl Queue {
             },
             is_state_stale: false,
             redelivered_below,
+            restored_until: stored.next,
             is_deleted: false,
+            now: Timestamp::default(),
+            last_used: Timestamp::default(),
         }
+    }
+
+    /// The same queue with what its arguments ask of it; before anything else happens to it.
+    #[must_use]
+    pub fn with_settings(mut self, settings: QueueSettings) -> Self {
+        self.cold.start_at(Spot::LAST_CLASS - settings.max_priority);
+        if settings.single_active_consumer {
+            self.consumers.serve_one_only();
+        }
+        self.settings = settings;
+        self
     }
 
     /// Does what `command` says. Messages are not handed out here but by [`Self::hand_out`].
     pub fn apply(&mut self, now: Timestamp, command: Command, effects: &mut Effects) {
+        self.now = self.now.max(now);
+        let had_consumers = self.consumers.len() > 0;
         match command {
-            Command::Enqueue { message, confirm } => self.enqueue(now, message, confirm, effects),
+            Command::Enqueue { message, confirm } => self.enqueue(message, confirm, effects),
             Command::MarkConsumed => self.mark_consumed(),
             Command::Subscribe {
                 request,
@@ -373,6 +478,7 @@ impl Queue {
                 channel,
                 no_ack,
             } => {
+                self.last_used = self.now;
                 self.waiting_gets.push_back(WaitingGet {
                     request,
                     channel,
@@ -394,7 +500,12 @@ impl Queue {
                 let answer = self.delete(if_unused, if_empty, effects);
                 effects.answers.push((request, answer));
             }
+            Command::Tick => {}
+            Command::Transferred { seq } => self.transferred(seq, effects),
             Command::Refilled(refilled) => self.refilled(refilled, effects),
+        }
+        if had_consumers && self.consumers.len() == 0 {
+            self.last_used = self.now;
         }
     }
 
@@ -468,6 +579,7 @@ impl Queue {
     pub fn check(&self) -> Result<(), String> {
         self.check_counters()?;
         self.check_places()?;
+        self.check_due()?;
         if !self.waiting_gets.is_empty() && !self.cold.is_asked() {
             return Err("a get waits and nothing is being read".to_owned());
         }
@@ -477,6 +589,7 @@ impl Queue {
     fn check_counters(&self) -> Result<(), String> {
         let unacked = self.unacked.values().map(|unacked| &unacked.ready);
         let in_memory = self.ready.values().chain(unacked);
+        let in_memory = in_memory.chain(self.dying.values());
         let (mut messages, mut body_bytes) = (self.cold.messages(), self.cold.body_bytes());
         for stored in in_memory.filter(|ready| ready.stored) {
             messages += 1;
@@ -492,6 +605,13 @@ impl Queue {
             .ready
             .values()
             .fold(Window::default(), |window, ready| window.with(ready));
+        let bodies = self
+            .ready
+            .values()
+            .map(|ready| ready.message.body().len() as u64);
+        if bodies.sum::<u64>() != self.ready_body_bytes {
+            return Err(format!("{} ready bytes are counted", self.ready_body_bytes));
+        }
         if window != self.window {
             return Err(format!(
                 "the window is {window:?}, counted {:?}",
@@ -502,21 +622,30 @@ impl Queue {
     }
 
     fn check_places(&self) -> Result<(), String> {
-        if let Some(seq) = self.ready.keys().find(|seq| self.unacked.contains_key(seq)) {
+        let mut in_ready = self.ready.keys();
+        if let Some(Spot { seq, .. }) = in_ready.find(|spot| self.unacked.contains_key(&spot.seq)) {
             return Err(format!("message {seq} is both ready and unacked"));
         }
-        let ready = self.ready.iter().map(|(&seq, ready)| (seq, ready));
-        let unacked = self
-            .unacked
+        let ready = self.ready.iter().map(|(&spot, ready)| (spot, ready));
+        let unacked = self.unacked.iter().map(|(&seq, unacked)| {
+            let spot = self.spot(seq, &unacked.ready.message);
+            (spot, &unacked.ready)
+        });
+        let dying = self
+            .dying
             .iter()
-            .map(|(&seq, unacked)| (seq, &unacked.ready));
-        for (seq, ready) in ready.chain(unacked) {
+            .map(|(&seq, ready)| (self.spot(seq, &ready.message), ready));
+        for (spot, ready) in ready.chain(unacked).chain(dying) {
+            let seq = spot.seq;
+            if spot != self.spot(seq, &ready.message) {
+                return Err(format!("message {seq} stands in the wrong place: {spot:?}"));
+            }
             if seq >= self.state.next {
                 return Err(format!(
                     "message {seq} has a place that is still to be given"
                 ));
             }
-            if ready.stored && self.cold.from().is_some_and(|from| seq >= from) {
+            if ready.stored && self.is_cold(spot) && !self.dying.contains_key(&seq) {
                 return Err(format!("message {seq} is in memory and in the cold range"));
             }
         }
@@ -525,11 +654,12 @@ impl Queue {
 
     /// Nothing is stored below this position.
     fn head(&self) -> Seq {
-        let ready = self.ready.keys().next().copied();
         let unacked = self.unacked.keys().next().copied();
-        [ready, unacked, self.cold.from()]
-            .into_iter()
-            .flatten()
+        self.first_of_each_class()
+            .map(|spot| spot.seq)
+            .chain(unacked)
+            .chain(self.dying.keys().next().copied())
+            .chain(self.cold.lowest())
             .min()
             .unwrap_or(self.state.next)
     }
@@ -541,27 +671,69 @@ impl Queue {
         }
     }
 
-    fn insert_ready(&mut self, seq: Seq, ready: Ready) {
-        self.window = self.window.with(&ready);
-        self.ready.insert(seq, ready);
+    /// The oldest ready message of each priority; one look at the map for each.
+    fn first_of_each_class(&self) -> impl Iterator<Item = Spot> {
+        let first = |class| {
+            let from = Spot {
+                class,
+                seq: Seq::default(),
+            };
+            self.ready.range(from..).next().map(|(&spot, _)| spot)
+        };
+        std::iter::successors(first(0), move |spot| first(spot.class.checked_add(1)?))
     }
 
-    fn pop_ready(&mut self) -> Option<(Seq, Ready)> {
-        let (seq, ready) = self.ready.pop_first()?;
-        self.window = self.window.without(&ready);
-        Some((seq, ready))
+    fn spot(&self, seq: Seq, message: &Message) -> Spot {
+        let priority = match self.settings.max_priority {
+            0 => 0,
+            max => message.priority().unwrap_or(0).min(max),
+        };
+        Spot {
+            class: Spot::LAST_CLASS - priority,
+            seq,
+        }
+    }
+
+    /// Whether a stored message of this place is on disk only.
+    fn is_cold(&self, spot: Spot) -> bool {
+        // Without priorities nothing stored may stand behind what is cold, else it would overtake.
+        let is_new = self.settings.max_priority > 0 && spot.seq >= self.cold.until();
+        self.cold.from().is_some_and(|from| spot >= from) && !is_new
+    }
+
+    fn insert_ready(&mut self, spot: Spot, ready: Ready) {
+        if ready.due != Timestamp::NEVER {
+            self.due.insert((ready.due, spot));
+        }
+        self.window = self.window.with(&ready);
+        self.ready_body_bytes += ready.message.body().len() as u64;
+        self.ready.insert(spot, ready);
+    }
+
+    fn pop_ready(&mut self) -> Option<(Spot, Ready)> {
+        let (spot, ready) = self.ready.pop_first()?;
+        self.left_ready(spot, &ready);
+        Some((spot, ready))
+    }
+
+    fn left_ready(&mut self, spot: Spot, ready: &Ready) {
+        self.window = self.window.without(ready);
+        self.ready_body_bytes -= ready.message.body().len() as u64;
+        if ready.due != Timestamp::NEVER {
+            self.due.remove(&(ready.due, spot));
+        }
     }
 
     /// The message is gone for good.
-    fn forget(&mut self, seq: Seq, ready: &Ready, effects: &mut Effects) {
+    fn forget(&mut self, spot: Spot, ready: &Ready, effects: &mut Effects) {
         if !ready.stored {
             return;
         }
         self.count_forgotten(1, ready.message.body().len() as u64);
         effects.writes.push(Write::Forget {
             queue: self.id,
-            priority: 0,
-            seq,
+            priority: spot.priority(),
+            seq: spot.seq,
         });
     }
 

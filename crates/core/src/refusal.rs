@@ -189,6 +189,17 @@ pub enum Refusal {
         /// The argument.
         arg: String,
     },
+    /// Something RabbitMQ had once and does not permit any more.
+    #[error(
+        "Feature `{feature}` is deprecated.\nBy default, this feature is not permitted anymore.\nThe \
+         feature will be removed from a future major RabbitMQ version, regardless of the \
+         configuration; actual version to be determined.\nTo continue using this feature when it is \
+         not permitted by default, set the following parameter in your configuration"
+    )]
+    DeprecatedFeature {
+        /// RabbitMQ's name of it.
+        feature: &'static str,
+    },
     /// `if-unused` on an object in use.
     #[error("{kind} '{name}' in vhost '{vhost}' in use")]
     InUse {
@@ -269,7 +280,7 @@ impl Refusal {
             | Self::InvalidMatch { .. }
             | Self::InvalidMatchType { .. } => ReplyCode::PreconditionFailed,
             Self::NotImplemented { .. } => ReplyCode::NotImplemented,
-            Self::Storage { .. } => ReplyCode::InternalError,
+            Self::DeprecatedFeature { .. } | Self::Storage { .. } => ReplyCode::InternalError,
         }
     }
 }

@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use tokio::{
     runtime,
     sync::{Notify, oneshot},
+    task::AbortHandle,
 };
 use tracing::info;
 
@@ -29,6 +30,7 @@ use crate::{
     promise::{Payer, Promise},
     queue_handle::QueueHandle,
     registry::Registry,
+    timers::Timers,
     users::{LoginRefused, User, Users, hash_password},
     vhost_handle::{VhostHandle, VhostRefusal},
 };
@@ -62,6 +64,7 @@ pub(crate) struct Services {
     pub(crate) clock: Clock,
     pub(crate) registry: Arc<Registry>,
     pub(crate) committer: Committer<Promise>,
+    pub(crate) timers: Arc<Timers>,
     /// The number of the next queue, in whichever vhost.
     next_queue_id: AtomicU64,
     /// Units of metadata handed to the committer, and how many of them are on disk.
@@ -76,6 +79,14 @@ pub struct Broker {
     services: Arc<Services>,
     users: Users,
     last_connection: AtomicU64,
+    /// The tasks of the broker itself; they end with it.
+    tasks: Vec<AbortHandle>,
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
 }
 
 impl Services {
@@ -153,10 +164,13 @@ impl Broker {
             UNWRITTEN_BYTES_MAX / 2,
             Box::new(move || relieved.notify_waiters()),
         );
+        let timers = Arc::new(Timers::default());
+        let task = tokio::spawn(timers.clone().run(Clock, registry.clone()));
         let services = Arc::new(Services {
             clock: Clock,
             registry,
             committer,
+            timers,
             next_queue_id: AtomicU64::new(recovered.next_queue_id.get()),
             metadata_sent: Mutex::new(0),
             metadata_stored,
@@ -166,6 +180,7 @@ impl Broker {
             services,
             users: Users::default(),
             last_connection: AtomicU64::new(0),
+            tasks: vec![task.abort_handle()],
         };
         broker.restore(recovered);
         Ok(Arc::new(broker))
@@ -299,12 +314,14 @@ impl Broker {
                 .for_each(|record| vhost.restore_binding(record.clone()));
             let handle = VhostHandle::new(vhost, self.services.clone());
             for (record, state) in queues {
-                self.services.registry.add_queue(QueueHandle::new(
+                let queue = QueueHandle::new(
                     Arc::new(record.clone()),
                     Arc::downgrade(&handle),
                     self.services.clone(),
                     Some((*state, is_clean)),
-                ));
+                );
+                self.services.registry.add_queue(queue.clone());
+                queue.touch();
             }
             self.services.registry.add_vhost(handle);
         }

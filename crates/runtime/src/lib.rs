@@ -20,6 +20,7 @@ mod outbox;
 mod promise;
 mod queue_handle;
 mod registry;
+mod timers;
 mod users;
 mod vhost_handle;
 

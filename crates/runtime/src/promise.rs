@@ -85,12 +85,13 @@ impl Payer {
             };
             let Refill {
                 queue,
+                priority,
                 from,
                 until,
                 rows_max,
                 bytes_max,
             } = refill;
-            match store.read_messages(queue, 0, from, until, rows_max, bytes_max) {
+            match store.read_messages(queue, priority, from, until, rows_max, bytes_max) {
                 Ok(page) => {
                     let rows = page.rows.into_iter().map(|row| StoredMessage {
                         seq: row.seq,

@@ -9,7 +9,8 @@ use std::{
 };
 
 use leveret_core::{
-    ids::{ConnectionId, ConsumerId, QueueId},
+    arguments::QueueSettings,
+    ids::{ConnectionId, ConsumerId, QueueId, Timestamp},
     queue::{Answer, Command, Confirm, Delivery, Depth, Effects, Queue, RequestId},
     record::{QueueRecord, QueueState, Write},
 };
@@ -47,13 +48,17 @@ struct Guarded {
     outboxes: BTreeMap<ConnectionId, Arc<dyn Outbox>>,
     waiting: BTreeMap<u64, oneshot::Sender<Answer>>,
     last_request: u64,
+    /// When the timers will call.
+    timer: Option<Timestamp>,
 }
 
 /// What is to be done once the lock is free.
 #[derive(Debug, Default)]
 struct Afterwards {
     accepted: Vec<Confirm>,
+    rejected: Vec<Confirm>,
     unused: bool,
+    expired: bool,
 }
 
 impl QueueHandle {
@@ -66,7 +71,8 @@ impl QueueHandle {
         let queue = match stored {
             Some((state, is_clean)) => Queue::recovered(record.id, record.durable, state, is_clean),
             None => Queue::new(record.id, record.durable),
-        };
+        }
+        .with_settings(QueueSettings::of(&record.arguments));
         Arc::new_cyclic(|this| Self {
             record,
             vhost,
@@ -80,6 +86,7 @@ impl QueueHandle {
                 outboxes: BTreeMap::new(),
                 waiting: BTreeMap::new(),
                 last_request: 0,
+                timer: None,
             }),
         })
     }
@@ -112,8 +119,38 @@ impl QueueHandle {
             queue.apply(now, command, effects);
         }
         let afterwards = self.run(&mut guarded);
+        self.set_timer(&mut guarded);
         drop(guarded);
         self.run_afterwards(afterwards);
+    }
+
+    /// Somebody declared the queue or looked at it, which makes it last longer.
+    pub(crate) fn touch(&self) {
+        let mut guarded = self.guarded.lock();
+        guarded.queue.touch(self.services.clock.now());
+        self.set_timer(&mut guarded);
+    }
+
+    /// The moment has come that the queue waited for.
+    pub(crate) fn tick(&self) {
+        self.guarded.lock().timer = None;
+        self.submit(&mut vec![Command::Tick]);
+    }
+
+    /// Whether nobody uses the queue although it lasts only while somebody does.
+    pub(crate) fn is_expired(&self) -> bool {
+        let now = self.services.clock.now();
+        self.guarded.lock().queue.is_expired(now)
+    }
+
+    fn set_timer(&self, guarded: &mut Guarded) {
+        // An earlier call does no harm; the queue then says anew when it wants to be called.
+        if let Some(at) = guarded.queue.next_due()
+            && guarded.timer.is_none_or(|timer| at < timer)
+        {
+            let before = guarded.timer.replace(at);
+            self.services.timers.set(self.record.id, before, at);
+        }
     }
 
     /// The consumer may be served: its subscription was answered, or its reader caught up.
@@ -180,6 +217,9 @@ impl QueueHandle {
             }
         }
         if guarded.queue.is_deleted() {
+            if let Some(at) = guarded.timer.take() {
+                self.services.timers.clear(self.record.id, at);
+            }
             guarded.outboxes.clear();
         }
         (answer, effects.writes, effects.cancelled)
@@ -231,7 +271,9 @@ impl QueueHandle {
         }
         Afterwards {
             accepted: std::mem::take(&mut effects.accepted),
+            rejected: std::mem::take(&mut effects.rejected),
             unused: std::mem::take(&mut effects.unused),
+            expired: std::mem::take(&mut effects.expired),
         }
     }
 
@@ -261,25 +303,37 @@ impl QueueHandle {
         deliveries.clear();
     }
 
-    fn run_afterwards(&self, Afterwards { accepted, unused }: Afterwards) {
+    /// Answers publishers at once: there is nothing to be stored.
+    fn answer(&self, confirms: &[Confirm], accepted: bool) {
         let connection_of = |confirm: &Confirm| confirm.channel.connection;
-        for run in accepted.chunk_by(|a, b| connection_of(a) == connection_of(b)) {
+        for run in confirms.chunk_by(|a, b| connection_of(a) == connection_of(b)) {
             if let Some(outbox) = self.services.registry.outbox(connection_of(&run[0])) {
                 let answered: Vec<Answered> = run
                     .iter()
-                    .map(|&confirm| Answered {
-                        confirm,
-                        accepted: true,
-                    })
+                    .map(|&confirm| Answered { confirm, accepted })
                     .collect();
                 outbox.confirm(&answered);
             }
         }
+    }
+
+    fn run_afterwards(&self, afterwards: Afterwards) {
+        let Afterwards {
+            accepted,
+            rejected,
+            unused,
+            expired,
+        } = afterwards;
+        self.answer(&accepted, true);
+        self.answer(&rejected, false);
         if unused
             && self.record.auto_delete
             && let Some(vhost) = self.vhost.upgrade()
         {
             vhost.delete_unused(self);
+        }
+        if expired && let Some(vhost) = self.vhost.upgrade() {
+            vhost.delete_expired(self);
         }
     }
 }

@@ -181,7 +181,8 @@ impl VhostHandle {
                     let this = Arc::downgrade(self);
                     let handle =
                         QueueHandle::new(record.clone(), this, self.services.clone(), None);
-                    self.services.registry.add_queue(handle);
+                    self.services.registry.add_queue(handle.clone());
+                    handle.touch();
                     self.publish(vhost, changes);
                     record
                 }
@@ -329,6 +330,15 @@ impl VhostHandle {
         let _ = self.delete(&mut self.applier.lock(), queue.record(), true, false);
     }
 
+    /// A queue goes that nobody has used for long enough, unless somebody did meanwhile.
+    pub(crate) fn delete_expired(&self, queue: &QueueHandle) {
+        let mut applier = self.applier.lock();
+        if queue.is_expired() {
+            // A new consumer keeps the queue: not an error.
+            let _ = self.delete(&mut applier, queue.record(), true, false);
+        }
+    }
+
     fn delete(
         &self,
         applier: &mut Applier,
@@ -412,7 +422,10 @@ impl VhostHandle {
             .services
             .registry
             .queue(record.id)
-            .map(|queue| queue.status())
+            .map(|queue| {
+                queue.touch();
+                queue.status()
+            })
             .unwrap_or_default();
         QueueStatus {
             name: record.name.clone(),

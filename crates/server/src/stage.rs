@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use leveret_core::{
     ids::{ChannelKey, QueueId},
-    message::{Message, MessageParts},
+    message::{Life, Message, MessageParts},
     queue::{Command, Confirm},
     refusal::Refusal,
 };
@@ -181,14 +181,19 @@ impl Sink for Stage {
         if route.is_empty() && !publish.mandatory {
             return Ok(Routed::Taken);
         }
-        let message = Message::new(MessageParts {
+        let life = Life {
+            expiration_millis: publish.expiration_millis,
+            has_died: false,
+        };
+        let parts = MessageParts {
             exchange: publish.exchange.as_bytes(),
             routing_key: publish.routing_key.as_bytes(),
             properties: publish.properties.as_bytes(),
             body: publish.body,
             persistent: publish.persistent,
             priority: publish.priority,
-        });
+        };
+        let message = Message::with_life(parts, life);
         if route.is_empty() {
             return Ok(Routed::Returned(message));
         }

@@ -1,8 +1,8 @@
 //! The window of stored messages in memory, the cold range behind it, and how one becomes the other.
 
-use super::{Effects, Queue, Ready, Refilled, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX};
+use super::{Effects, Queue, Ready, Refilled, Spot, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX};
 use crate::{
-    ids::{QueueId, Seq},
+    ids::{QueueId, Seq, Timestamp},
     record::QueueState,
 };
 
@@ -16,6 +16,8 @@ const WINDOW_BYTES_LOW: usize = WINDOW_BYTES_MAX / 2;
 pub struct Refill {
     /// The queue.
     pub queue: QueueId,
+    /// The priority of the rows.
+    pub priority: u8,
     /// First position to look at.
     pub from: Seq,
     /// Position behind the last one.
@@ -61,15 +63,24 @@ impl Window {
         self.rows >= WINDOW_ROWS_MAX || self.bytes >= WINDOW_BYTES_MAX
     }
 
+    pub(super) const fn is_empty(self) -> bool {
+        self.rows == 0
+    }
+
     const fn is_low(self) -> bool {
         self.rows < WINDOW_ROWS_LOW && self.bytes < WINDOW_BYTES_LOW
     }
 }
 
-/// Positions whose stored messages are on disk only.
+/// Positions whose stored messages are on disk only: of one class those from `from` on, of those
+/// behind it all from `lowest` on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ColdRange {
-    /// Before the first message.
+    /// The class that is read now; without priorities there is only one.
+    class: u8,
+    /// Before the first message of any class.
+    lowest: Seq,
+    /// Before the first message of this class.
     pub(super) from: Seq,
     /// Behind the last one.
     pub(super) until: Seq,
@@ -77,12 +88,35 @@ pub(super) struct ColdRange {
     pub(super) body_bytes: u64,
 }
 
+impl ColdRange {
+    /// Each priority in it with its first position.
+    pub(super) fn levels(self) -> impl Iterator<Item = (u8, Seq)> {
+        (self.class..=Spot::LAST_CLASS).map(move |class| {
+            let from = if class == self.class {
+                self.from
+            } else {
+                self.lowest
+            };
+            (Spot::LAST_CLASS - class, from)
+        })
+    }
+}
+
 /// The cold range and what is being read of it.
 #[derive(Debug)]
 pub(super) struct Cold {
     range: ColdRange,
-    /// The end of what was asked for; the answer is still to come.
-    asked_until: Option<Seq>,
+    /// What was asked for; the answer is still to come.
+    asked: Option<Asked>,
+}
+
+/// Why rows are read.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Asked {
+    /// To be handed out: from the start of the range on.
+    Head { until: Seq },
+    /// Some of them are due.
+    Due { from: Seq, until: Seq },
 }
 
 impl Cold {
@@ -90,12 +124,14 @@ impl Cold {
     pub(super) const fn of(stored: QueueState) -> Self {
         Self {
             range: ColdRange {
+                class: Spot::LAST_CLASS,
+                lowest: stored.head,
                 from: stored.head,
                 until: stored.next,
                 messages: stored.messages,
                 body_bytes: stored.body_bytes,
             },
-            asked_until: None,
+            asked: None,
         }
     }
 
@@ -112,12 +148,37 @@ impl Cold {
     }
 
     pub(super) const fn is_asked(&self) -> bool {
-        self.asked_until.is_some()
+        self.asked.is_some()
+    }
+
+    /// Nothing in it has a higher priority than this class stands for.
+    pub(super) const fn start_at(&mut self, class: u8) {
+        self.range.class = class;
     }
 
     /// Where the range begins, if anything is in it.
-    pub(super) fn from(&self) -> Option<Seq> {
-        (!self.is_empty()).then_some(self.range.from)
+    pub(super) fn from(&self) -> Option<Spot> {
+        (!self.is_empty()).then_some(Spot {
+            class: self.range.class,
+            seq: self.range.from,
+        })
+    }
+
+    /// Below this position nothing is in it.
+    pub(super) fn lowest(&self) -> Option<Seq> {
+        let ColdRange {
+            class,
+            lowest,
+            from,
+            ..
+        } = self.range;
+        let is_last = class == Spot::LAST_CLASS;
+        (!self.is_empty()).then_some(if is_last { from } else { lowest })
+    }
+
+    /// Behind everything in it.
+    pub(super) const fn until(&self) -> Seq {
+        self.range.until
     }
 
     pub(super) fn push(&mut self, seq: Seq, body_bytes: u64) {
@@ -127,6 +188,16 @@ impl Cold {
         self.range.until = seq.next();
         self.range.messages += 1;
         self.range.body_bytes += body_bytes;
+    }
+
+    pub(super) const fn ask(&mut self, asked: Asked) {
+        self.asked = Some(asked);
+    }
+
+    /// A message somewhere in the range is gone.
+    pub(super) const fn remove(&mut self, body_bytes: u64) {
+        self.range.messages -= 1;
+        self.range.body_bytes -= body_bytes;
     }
 
     /// Empties the range and says what it was. A read of it may still be under way.
@@ -149,10 +220,15 @@ impl Cold {
         true
     }
 
-    /// Nothing is left before `next`. Returns what should be left, but has no place to be any more.
+    /// Nothing of the class is left before `next`. Returns what should be left, but has no place to be any more.
     fn skip_to(&mut self, next: Seq) -> Option<ColdRange> {
         self.range.from = self.range.from.max(next);
         if self.range.from < self.range.until {
+            return None;
+        }
+        if self.range.class < Spot::LAST_CLASS {
+            self.range.class += 1;
+            self.range.from = self.range.lowest;
             return None;
         }
         self.take()
@@ -168,14 +244,22 @@ impl Queue {
         if self.cold.is_empty() || self.cold.is_asked() {
             return;
         }
-        let ColdRange { from, until, .. } = self.cold.range;
-        self.cold.asked_until = Some(until);
+        let ColdRange {
+            class, from, until, ..
+        } = self.cold.range;
+        self.cold.ask(Asked::Head { until });
+        // The window of a queue with priorities may be filled by what comes later than these rows.
+        let window = match self.settings.max_priority {
+            0 => self.window,
+            _ => Window::default(),
+        };
         effects.refill = Some(Refill {
             queue: self.id,
+            priority: Spot::LAST_CLASS - class,
             from,
             until,
-            rows_max: WINDOW_ROWS_MAX - self.window.rows,
-            bytes_max: WINDOW_BYTES_MAX - self.window.bytes,
+            rows_max: WINDOW_ROWS_MAX - window.rows,
+            bytes_max: WINDOW_BYTES_MAX - window.bytes,
         });
     }
 
@@ -188,26 +272,44 @@ impl Queue {
     }
 
     pub(super) fn refilled(&mut self, refilled: Refilled, effects: &mut Effects) {
-        let Some(asked_until) = self.cold.asked_until.take() else {
-            return;
+        let asked_until = match self.cold.asked.take() {
+            None => return,
+            Some(Asked::Head { until }) => until,
+            Some(Asked::Due { from, until }) => {
+                self.due_read(refilled, from, until, effects);
+                self.serve_gets(effects);
+                return;
+            }
         };
         let Refilled { rows, next } = refilled;
+        let arrived = std::mem::take(&mut self.arrived);
         for row in rows {
+            // It died while it was cold, and is not counted there any more.
+            if self.dying.contains_key(&row.seq) || arrived.contains(&row.seq) {
+                continue;
+            }
             if !self
                 .cold
                 .take_first(row.seq, row.message.body().len() as u64)
             {
                 continue;
             }
+            let due = self.due_of(row.enqueued_at, &row.message);
             let ready = Ready {
+                due,
                 redelivered: row.seq < self.redelivered_below,
                 message: row.message,
                 stored: true,
             };
-            self.insert_ready(row.seq, ready);
+            let spot = self.spot(row.seq, &ready.message);
+            if due != Timestamp::NEVER {
+                self.cold_due.remove(&(due, spot));
+            }
+            self.insert_ready(spot, ready);
         }
         // Without this the queue would ask for them for ever.
         if let Some(missing) = self.cold.skip_to(next.unwrap_or(asked_until)) {
+            self.cold_due.clear();
             self.count_forgotten(missing.messages, missing.body_bytes);
             effects.missing += missing.messages;
         }

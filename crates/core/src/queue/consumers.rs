@@ -1,6 +1,9 @@
 //! Who is served next: round robin over consumers with credit, higher priorities first.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, VecDeque},
+};
 
 use super::Unacked;
 use crate::ids::{ChannelKey, ConsumerId, Seq};
@@ -22,6 +25,10 @@ pub struct ConsumerSettings {
 struct Consumer {
     settings: ConsumerSettings,
     unacked: u32,
+    /// Counts subscriptions, so that the longest waiting one takes over.
+    arrival: u64,
+    /// Another consumer is the single active one.
+    is_waiting: bool,
     /// Its reader is behind, or its subscription was not answered yet.
     is_paused: bool,
     /// It stands in the line of its priority.
@@ -33,7 +40,9 @@ impl Consumer {
         let ConsumerSettings {
             prefetch, no_ack, ..
         } = self.settings;
-        !self.is_paused && (no_ack || prefetch == 0 || self.unacked < u32::from(prefetch))
+        !self.is_paused
+            && !self.is_waiting
+            && (no_ack || prefetch == 0 || self.unacked < u32::from(prefetch))
     }
 }
 
@@ -55,11 +64,19 @@ pub(super) struct Consumers {
     by_id: BTreeMap<ConsumerId, Consumer>,
     /// Highest priority first.
     rings: Vec<Ring>,
+    arrivals: u64,
+    /// Only one consumer is served; all others wait.
+    single_active: bool,
 }
 
 impl Consumers {
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
+    }
+
+    /// From now on only one consumer is served at a time; there is none yet.
+    pub(super) const fn serve_one_only(&mut self) {
+        self.single_active = true;
     }
 
     pub(super) fn has_exclusive(&self) -> bool {
@@ -71,9 +88,12 @@ impl Consumers {
 
     /// Adds a paused consumer.
     pub(super) fn add(&mut self, id: ConsumerId, settings: ConsumerSettings) {
+        self.arrivals += 1;
         let consumer = Consumer {
             settings,
             unacked: 0,
+            arrival: self.arrivals,
+            is_waiting: self.single_active && !self.by_id.is_empty(),
             is_paused: true,
             is_in_line: false,
         };
@@ -113,7 +133,23 @@ impl Consumers {
         if ring.members == 0 {
             self.rings.retain(|ring| ring.priority != priority);
         }
+        if self.single_active && !consumer.is_waiting {
+            self.activate_next();
+        }
         true
+    }
+
+    /// The single active consumer is gone: of those with the highest priority the one that came first
+    /// takes over.
+    fn activate_next(&mut self) {
+        let next = self
+            .by_id
+            .iter_mut()
+            .min_by_key(|(_, consumer)| (Reverse(consumer.settings.priority), consumer.arrival));
+        if let Some((&id, consumer)) = next {
+            consumer.is_waiting = false;
+            self.line_up(id);
+        }
     }
 
     pub(super) fn remove_channel(&mut self, channel: ChannelKey) {
@@ -192,6 +228,10 @@ impl Consumers {
                     "{id:?} stands {places} times in line: {consumer:?}"
                 ));
             }
+        }
+        let active = self.by_id.values().filter(|each| !each.is_waiting).count();
+        if self.single_active && active != self.by_id.len().min(1) {
+            return Err(format!("{active} consumers are active: {:?}", self.by_id));
         }
         if !places.is_empty() {
             return Err(format!("{places:?} stand in line and should not"));

@@ -1,9 +1,9 @@
 //! Messages go out: to consumers with credit, and to gets.
 
 use super::{
-    Answer, Delivery, Effects, Got, HAND_OUT_BYTES_MAX, Holder, Queue, Ready, Unacked, WaitingGet,
+    Answer, DeathReason, Delivery, Effects, Got, HAND_OUT_BYTES_MAX, Holder, Queue, Ready, Spot,
+    Unacked, WaitingGet,
 };
-use crate::ids::Seq;
 
 impl Queue {
     /// Hands ready messages to consumers with credit, in order, up to [`HAND_OUT_BYTES_MAX`] bytes.
@@ -13,25 +13,31 @@ impl Queue {
     pub fn hand_out(&mut self, effects: &mut Effects) -> bool {
         let mut bytes_left = HAND_OUT_BYTES_MAX;
         while self.consumers.is_anyone_ready() {
-            let Some((seq, ready)) = self.take_head(effects) else {
+            let Some((spot, ready)) = self.take_head(effects) else {
                 break;
             };
             if bytes_left == 0 {
-                self.insert_ready(seq, ready);
+                self.insert_ready(spot, ready);
                 return true;
             }
             bytes_left = bytes_left.saturating_sub(ready.message.memory_bytes());
             let Some((consumer, no_ack)) = self.consumers.next_ready() else {
-                self.insert_ready(seq, ready);
+                self.insert_ready(spot, ready);
                 break;
             };
             effects.deliveries.push(Delivery {
                 consumer,
-                seq,
+                seq: spot.seq,
                 redelivered: ready.redelivered,
                 message: ready.message.clone(),
             });
-            self.handed_to(seq, ready, Holder::Consumer(consumer), no_ack, effects);
+            self.handed_to(spot, ready, Holder::Consumer(consumer), no_ack, effects);
+        }
+        if self.has_deadlines() {
+            self.expire(effects);
+        }
+        if self.settings.has_limits() {
+            self.drop_overflow(effects);
         }
         self.read_ahead(effects);
         false
@@ -45,7 +51,7 @@ impl Queue {
             no_ack,
         }) = self.waiting_gets.front()
         {
-            let Some((seq, ready)) = self.take_head(effects) else {
+            let Some((spot, ready)) = self.take_head(effects) else {
                 if self.cold.is_empty() {
                     effects.answers.push((request, Answer::Got(None)));
                     self.waiting_gets.pop_front();
@@ -55,33 +61,39 @@ impl Queue {
             };
             self.waiting_gets.pop_front();
             let got = Got {
-                seq,
+                seq: spot.seq,
                 redelivered: ready.redelivered,
                 message: ready.message.clone(),
                 remaining: self.depth().ready,
             };
             effects.answers.push((request, Answer::Got(Some(got))));
-            self.handed_to(seq, ready, Holder::Get(channel), no_ack, effects);
+            self.handed_to(spot, ready, Holder::Get(channel), no_ack, effects);
         }
     }
 
-    /// Takes the oldest ready message; asks for a refill and answers `None` when it is cold.
-    fn take_head(&mut self, effects: &mut Effects) -> Option<(Seq, Ready)> {
-        if let Some(cold_from) = self.cold.from()
-            && self
-                .ready
-                .first_key_value()
-                .is_none_or(|(&seq, _)| seq > cold_from)
-        {
-            self.ask_refill(effects);
-            return None;
+    /// Takes the first ready message whose time is not over; asks for a refill and answers `None` when it is cold.
+    pub(super) fn take_head(&mut self, effects: &mut Effects) -> Option<(Spot, Ready)> {
+        loop {
+            if let Some(cold_from) = self.cold.from()
+                && self
+                    .ready
+                    .first_key_value()
+                    .is_none_or(|(&spot, _)| spot > cold_from)
+            {
+                self.ask_refill(effects);
+                return None;
+            }
+            let (spot, ready) = self.pop_ready()?;
+            if ready.due >= self.now {
+                return Some((spot, ready));
+            }
+            self.die(spot, ready, DeathReason::Expired, effects);
         }
-        self.pop_ready()
     }
 
     fn handed_to(
         &mut self,
-        seq: Seq,
+        spot: Spot,
         ready: Ready,
         holder: Holder,
         no_ack: bool,
@@ -91,11 +103,11 @@ impl Queue {
             !self.has_unknown_consumers(),
             "handed out before that was written down"
         );
-        self.state.delivered_below = self.state.delivered_below.max(seq.next());
+        self.state.delivered_below = self.state.delivered_below.max(spot.seq.next());
         if no_ack {
-            self.forget(seq, &ready, effects);
+            self.forget(spot, &ready, effects);
         } else {
-            self.unacked.insert(seq, Unacked { holder, ready });
+            self.unacked.insert(spot.seq, Unacked { holder, ready });
         }
     }
 }

@@ -6,7 +6,6 @@ use crate::{ids::Timestamp, message::Message, record::Write};
 impl Queue {
     pub(super) fn enqueue(
         &mut self,
-        now: Timestamp,
         message: Message,
         confirm: Option<Confirm>,
         effects: &mut Effects,
@@ -16,16 +15,23 @@ impl Queue {
             effects.accepted.extend(confirm);
             return;
         }
+        if self.settings.has_limits() && self.refuses(&message, effects) {
+            effects.rejected.extend(confirm);
+            return;
+        }
+        let due = self.due_of(self.now, &message);
         let seq = self.state.next;
         self.state.next = seq.next();
+        let spot = self.spot(seq, &message);
         if !(self.durable && message.is_persistent()) {
             effects.accepted.extend(confirm);
             let ready = Ready {
                 message,
                 redelivered: false,
                 stored: false,
+                due,
             };
-            self.insert_ready(seq, ready);
+            self.insert_ready(spot, ready);
             return;
         }
         let body_bytes = message.body().len() as u64;
@@ -35,21 +41,26 @@ impl Queue {
         effects.promises.extend(confirm);
         effects.writes.push(Write::Put {
             queue: self.id,
-            priority: 0,
+            priority: spot.priority(),
             seq,
-            enqueued_at: now,
+            enqueued_at: self.now,
             message: message.clone(),
         });
         // Behind cold messages it is cold as well, else it would overtake them.
-        if self.window.is_full() || !self.cold.is_empty() {
+        let is_cold = self.window.is_full() || !self.cold.is_empty();
+        if is_cold && self.settings.max_priority == 0 {
             self.cold.push(seq, body_bytes);
+            if due != Timestamp::NEVER {
+                self.cold_due.insert((due, spot));
+            }
         } else {
             let ready = Ready {
                 message,
                 redelivered: false,
                 stored: true,
+                due,
             };
-            self.insert_ready(seq, ready);
+            self.insert_ready(spot, ready);
         }
     }
 }

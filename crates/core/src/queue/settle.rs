@@ -1,7 +1,8 @@
 //! Deliveries end, consumers come and go, the queue is emptied or deleted.
 
 use super::{
-    Answer, ConsumerSettings, Effects, Holder, Outcome, Queue, Ready, Unacked, cold::Window,
+    Answer, ConsumerSettings, DeathReason, Effects, Holder, Outcome, Queue, Ready, Spot, Unacked,
+    cold::Window,
 };
 use crate::{
     ids::{ChannelKey, ConsumerId, Seq},
@@ -16,9 +17,15 @@ impl Queue {
         if let Holder::Consumer(consumer) = unacked.holder {
             self.consumers.give_back(consumer);
         }
+        let spot = self.spot(seq, &unacked.ready.message);
         match outcome {
-            Outcome::Acked | Outcome::Rejected => self.forget(seq, &unacked.ready, effects),
-            Outcome::Returned => self.put_back(seq, unacked.ready),
+            Outcome::Acked => self.forget(spot, &unacked.ready, effects),
+            Outcome::Rejected => self.die(spot, unacked.ready, DeathReason::Rejected, effects),
+            // Its time went on while somebody held it.
+            Outcome::Returned if unacked.ready.due <= self.now => {
+                self.die(spot, unacked.ready, DeathReason::Expired, effects);
+            }
+            Outcome::Returned => self.put_back(spot, unacked.ready),
         }
     }
 
@@ -55,7 +62,11 @@ impl Queue {
         if self.is_deleted {
             return Answer::Deleted(0);
         }
-        if self.consumers.has_exclusive() || (settings.exclusive && self.consumers.len() > 0) {
+        let is_refused = self.settings.single_active_consumer && settings.exclusive;
+        if is_refused
+            || self.consumers.has_exclusive()
+            || (settings.exclusive && self.consumers.len() > 0)
+        {
             return Answer::ExclusiveUse;
         }
         self.consumers.add(consumer, settings);
@@ -71,17 +82,20 @@ impl Queue {
     /// Drops ready messages; unacked ones are untouched and can still come back.
     pub(super) fn purge(&mut self, effects: &mut Effects) -> u64 {
         let purged = self.depth().ready;
-        while let Some((seq, ready)) = self.pop_ready() {
-            self.forget(seq, &ready, effects);
+        while let Some((spot, ready)) = self.pop_ready() {
+            self.forget(spot, &ready, effects);
         }
         if let Some(range) = self.cold.take() {
+            self.cold_due.clear();
             self.count_forgotten(range.messages, range.body_bytes);
-            effects.writes.push(Write::ForgetRange {
-                queue: self.id,
-                priority: 0,
-                from: range.from,
+            let id = self.id;
+            let forget = |(priority, from)| Write::ForgetRange {
+                queue: id,
+                priority,
+                from,
                 until: range.until,
-            });
+            };
+            effects.writes.extend(range.levels().map(forget));
         }
         self.serve_gets(effects);
         purged
@@ -107,8 +121,13 @@ impl Queue {
         self.consumers.drain_into(&mut effects.cancelled);
         self.ready.clear();
         self.window = Window::default();
+        self.ready_body_bytes = 0;
+        self.due.clear();
         self.unacked.clear();
+        self.dying.clear();
+        self.arrived.clear();
         self.cold.take();
+        self.cold_due.clear();
         self.state.messages = 0;
         self.state.body_bytes = 0;
         self.serve_gets(effects);
@@ -120,9 +139,9 @@ impl Queue {
         Answer::Deleted(ready)
     }
 
-    fn put_back(&mut self, seq: Seq, ready: Ready) {
+    fn put_back(&mut self, spot: Spot, ready: Ready) {
         self.insert_ready(
-            seq,
+            spot,
             Ready {
                 redelivered: true,
                 ..ready

@@ -28,6 +28,7 @@ fn the_window_ends_at_its_number_of_rows() {
     queue.expect_deliveries(alice, 0..WINDOW);
     let refill = Refill {
         queue: QUEUE,
+        priority: 0,
         from: Seq::new(WINDOW),
         until: Seq::new(WINDOW + 7),
         rows_max: WINDOW_ROWS_MAX,

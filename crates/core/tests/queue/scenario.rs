@@ -9,11 +9,12 @@ use std::{
 
 use bytes::Bytes;
 use leveret_core::{
+    arguments::QueueSettings,
     ids::{ChannelKey, ConnectionId, ConsumerId, QueueId, Timestamp},
-    message::{Message, MessageParts},
+    message::{Life, Message, MessageParts},
     queue::{
-        Answer, Command, Confirm, ConsumerSettings, Depth, Effects, Outcome, Queue, Refill,
-        Refilled, RequestId,
+        Answer, Command, Confirm, ConsumerSettings, DeathReason, Depth, Effects, Outcome, Queue,
+        Refill, Refilled, RequestId, Transfer,
     },
     record::Write,
 };
@@ -56,6 +57,7 @@ struct Batch {
 pub(crate) struct QueueScenario {
     queue: Queue,
     durable: bool,
+    settings: QueueSettings,
     effects: Effects,
     store: Store,
     /// Not committed yet.
@@ -70,28 +72,39 @@ pub(crate) struct QueueScenario {
     answers: BTreeMap<u64, Answer>,
     confirmed: Vec<u64>,
     accepted: Vec<u64>,
+    rejected: Vec<u64>,
     cancelled: Vec<ConsumerId>,
     last_request: u64,
     last_channel: u16,
     last_confirm: u64,
     handed_out: u64,
+    now: u64,
+    /// Dead messages since the last look, with their places.
+    dead: Vec<(Transfer, String)>,
 }
 
 impl QueueScenario {
     /// A new durable queue; its store commits and reads at once.
     pub(crate) fn durable() -> Self {
-        Self::of(Queue::new(QUEUE, true), true)
+        Self::with(QueueSettings::default())
     }
 
     /// A new queue that does not outlive a restart.
     pub(crate) fn transient() -> Self {
-        Self::of(Queue::new(QUEUE, false), false)
+        Self::of(Queue::new(QUEUE, false), false, QueueSettings::default())
     }
 
-    fn of(queue: Queue, durable: bool) -> Self {
+    /// A new durable queue that was declared with arguments.
+    pub(crate) fn with(settings: QueueSettings) -> Self {
+        let queue = Queue::new(QUEUE, true).with_settings(settings.clone());
+        Self::of(queue, true, settings)
+    }
+
+    fn of(queue: Queue, durable: bool, settings: QueueSettings) -> Self {
         Self {
             queue,
             durable,
+            settings,
             effects: Effects::default(),
             store: Store::new(QUEUE),
             batches: VecDeque::new(),
@@ -103,11 +116,14 @@ impl QueueScenario {
             answers: BTreeMap::new(),
             confirmed: Vec::new(),
             accepted: Vec::new(),
+            rejected: Vec::new(),
             cancelled: Vec::new(),
             last_request: 0,
             last_channel: 0,
             last_confirm: 0,
             handed_out: 0,
+            now: 1,
+            dead: Vec::new(),
         }
     }
 
@@ -135,6 +151,92 @@ impl QueueScenario {
     #[track_caller]
     pub(crate) fn publish_sized(&mut self, label: &str, body_bytes: usize) {
         self.publish_messages(vec![message(label, Bytes::from(vec![0; body_bytes]), true)]);
+    }
+
+    /// Publishes persistent messages of one priority.
+    #[track_caller]
+    pub(crate) fn publish_with_priority<L: Display>(
+        &mut self,
+        priority: u8,
+        labels: impl IntoIterator<Item = L>,
+    ) {
+        let messages = labels.into_iter().map(|label| {
+            let label = label.to_string();
+            Message::new(MessageParts {
+                priority: Some(priority),
+                ..parts(&label, Bytes::new(), true)
+            })
+        });
+        self.publish_messages(messages.collect());
+    }
+
+    /// Publishes persistent messages that expire by themselves.
+    #[track_caller]
+    pub(crate) fn publish_expiring<L: Display>(
+        &mut self,
+        expiration_millis: u64,
+        labels: impl IntoIterator<Item = L>,
+    ) {
+        let life = Life {
+            expiration_millis: Some(expiration_millis),
+            has_died: false,
+        };
+        let messages = labels.into_iter().map(|label| {
+            let label = label.to_string();
+            Message::with_life(parts(&label, Bytes::new(), true), life)
+        });
+        self.publish_messages(messages.collect());
+    }
+
+    /// Time goes on, and the queue is told if it wants to know.
+    #[track_caller]
+    pub(crate) fn pass(&mut self, millis: u64) {
+        let end = self.now + millis;
+        while let Some(due) = self.queue.next_due().map(Timestamp::get)
+            && due <= end
+        {
+            self.now = self.now.max(due);
+            self.together(vec![Command::Tick]);
+            let next = self.queue.next_due().map(Timestamp::get);
+            if next.is_some_and(|next| next <= self.now) {
+                assert!(
+                    self.effects.expired,
+                    "it asks for the same time again: {self:#?}"
+                );
+                break;
+            }
+        }
+        self.now = end;
+    }
+
+    /// These messages have died since the last look, in this order, for this reason.
+    #[track_caller]
+    pub(crate) fn expect_dead<L: Display>(
+        &mut self,
+        reason: DeathReason,
+        labels: impl IntoIterator<Item = L>,
+    ) -> Vec<Transfer> {
+        let expected: Vec<_> = labels
+            .into_iter()
+            .map(|label| (reason, label.to_string()))
+            .collect();
+        let dead = std::mem::take(&mut self.dead);
+        let found: Vec<_> = dead
+            .iter()
+            .map(|(transfer, label)| (transfer.reason, label.clone()))
+            .collect();
+        self.expect_equal("dead", &found, &expected);
+        dead.into_iter().map(|(transfer, _)| transfer).collect()
+    }
+
+    /// Whether nobody has used the queue for long enough.
+    pub(crate) fn take_expired(&mut self) -> bool {
+        std::mem::take(&mut self.effects.expired)
+    }
+
+    /// Somebody looks at the queue.
+    pub(crate) fn touch(&mut self) {
+        self.queue.touch(Timestamp::new(self.now));
     }
 
     #[track_caller]
@@ -426,7 +528,8 @@ impl QueueScenario {
             self.commit();
         }
         let state = self.store.recover();
-        self.queue = Queue::recovered(QUEUE, self.durable, state, stop == Stop::Clean);
+        self.queue = Queue::recovered(QUEUE, self.durable, state, stop == Stop::Clean)
+            .with_settings(self.settings.clone());
         self.effects = Effects::default();
         self.commits_late = false;
         self.reads_late = false;
@@ -527,6 +630,13 @@ impl QueueScenario {
         self.expect_equal("accepted", &found, &numbers.into_iter().collect());
     }
 
+    /// These publishes were refused since the last look.
+    #[track_caller]
+    pub(crate) fn expect_rejected(&mut self, numbers: impl IntoIterator<Item = u64>) {
+        let found = std::mem::take(&mut self.rejected);
+        self.expect_equal("rejected", &found, &numbers.into_iter().collect());
+    }
+
     /// The labels of what is stored.
     #[track_caller]
     pub(crate) fn expect_stored<L: Display>(&self, labels: impl IntoIterator<Item = L>) {
@@ -588,7 +698,7 @@ impl QueueScenario {
     #[track_caller]
     fn apply(&mut self, command: Command) {
         self.queue
-            .apply(Timestamp::new(1), command, &mut self.effects);
+            .apply(Timestamp::new(self.now), command, &mut self.effects);
         self.take_effects();
     }
 
@@ -617,6 +727,12 @@ impl QueueScenario {
     fn take_effects(&mut self) {
         let numbers = self.effects.accepted.drain(..);
         self.accepted.extend(numbers.map(|confirm| confirm.number));
+        let numbers = self.effects.rejected.drain(..);
+        self.rejected.extend(numbers.map(|confirm| confirm.number));
+        for transfer in std::mem::take(&mut self.effects.transfers) {
+            let label = label(&transfer.message);
+            self.dead.push((transfer, label));
+        }
         self.cancelled.append(&mut self.effects.cancelled);
         for (RequestId(request), answer) in std::mem::take(&mut self.effects.answers) {
             if let Answer::Got(Some(got)) = &answer {
@@ -708,14 +824,18 @@ pub(crate) fn transient(label: &str) -> Message {
 
 /// A message that is known by its routing key.
 pub(crate) fn message(label: &str, body: Bytes, persistent: bool) -> Message {
-    Message::new(MessageParts {
+    Message::new(parts(label, body, persistent))
+}
+
+fn parts(label: &str, body: Bytes, persistent: bool) -> MessageParts<'_> {
+    MessageParts {
         exchange: b"",
         routing_key: label.as_bytes(),
         properties: b"",
         body,
         persistent,
         priority: None,
-    })
+    }
 }
 
 /// The label of a message.

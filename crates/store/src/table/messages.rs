@@ -6,13 +6,14 @@
 //!   │ exchange │ routing key │ properties as received │ body …
 //! ```
 //!
-//! Flags: persistent 1, has a priority property 2. The body comes last and has no length: it is never copied on its way
+//! Flags: persistent 1, has a priority property 2, has an expiration 4, has died 8. With an expiration its milliseconds
+//! stand between the lengths and the exchange, in 8 bytes. The body comes last and has no length: it is never copied on its way
 //! into the batch.
 
 use bytes::{Bytes, BytesMut};
 use leveret_core::{
     ids::Timestamp,
-    message::{Message, MessageParts},
+    message::{Life, Message, MessageParts},
 };
 
 use crate::{
@@ -26,7 +27,9 @@ const VERSION: u8 = 1;
 
 const PERSISTENT: u8 = 1;
 const HAS_PRIORITY: u8 = 2;
-const KNOWN_FLAGS: u8 = PERSISTENT | HAS_PRIORITY;
+const HAS_EXPIRATION: u8 = 4;
+const HAS_DIED: u8 = 8;
+const KNOWN_FLAGS: u8 = PERSISTENT | HAS_PRIORITY | HAS_EXPIRATION | HAS_DIED;
 
 /// The row up to its body; the body follows it in the store.
 pub(crate) fn encode_before_body<'a>(
@@ -35,15 +38,17 @@ pub(crate) fn encode_before_body<'a>(
     enqueued_at: Timestamp,
     message: &Message,
 ) -> &'a [u8] {
-    let flags = if message.is_persistent() {
-        PERSISTENT
-    } else {
-        0
-    } | if message.priority().is_some() {
-        HAS_PRIORITY
-    } else {
-        0
-    };
+    let life = message.life();
+    let flags = [
+        (message.is_persistent(), PERSISTENT),
+        (message.priority().is_some(), HAS_PRIORITY),
+        (life.expiration_millis.is_some(), HAS_EXPIRATION),
+        (life.has_died, HAS_DIED),
+    ];
+    let flags = flags
+        .into_iter()
+        .filter_map(|(is_set, flag)| is_set.then_some(flag))
+        .fold(0, |flags, flag| flags | flag);
     let (exchange, routing_key) = (message.exchange(), message.routing_key());
     let properties = message.properties();
     row.start(VERSION)
@@ -52,8 +57,11 @@ pub(crate) fn encode_before_body<'a>(
         .u64(enqueued_at.get())
         .u8(u8::try_from(exchange.len()).expect("a short string has at most 255 bytes"))
         .u8(u8::try_from(routing_key.len()).expect("a short string has at most 255 bytes"))
-        .u32(u32::try_from(properties.len()).expect("properties fit into a frame"))
-        .raw(exchange)
+        .u32(u32::try_from(properties.len()).expect("properties fit into a frame"));
+    if let Some(millis) = life.expiration_millis {
+        row.u64(millis);
+    }
+    row.raw(exchange)
         .raw(routing_key)
         .raw(properties)
         .seal_before(Table::Messages, key, message.body())
@@ -75,17 +83,26 @@ pub(crate) fn decode(
     let exchange_len = fields.u8()?;
     let routing_key_len = fields.u8()?;
     let properties_len = usize::try_from(fields.u32()?).map_err(|_| Damage::Malformed)?;
+    let expiration_millis = match flags & HAS_EXPIRATION {
+        0 => None,
+        _ => Some(fields.u64()?),
+    };
     let exchange = fields.raw(exchange_len.into())?;
     let routing_key = fields.raw(routing_key_len.into())?;
     let properties = fields.raw(properties_len)?;
-    let message = Message::new(MessageParts {
+    let parts = MessageParts {
         exchange,
         routing_key,
         properties,
         body: copy_body(fields.rest(), bodies),
         persistent: flags & PERSISTENT != 0,
         priority: (flags & HAS_PRIORITY != 0).then_some(priority),
-    });
+    };
+    let life = Life {
+        expiration_millis,
+        has_died: flags & HAS_DIED != 0,
+    };
+    let message = Message::with_life(parts, life);
     Ok((enqueued_at, message))
 }
 
@@ -159,6 +176,28 @@ mod tests {
                 assert_eq!(at, Timestamp::new(0x0102));
                 assert_eq!(found, sent);
             }
+        }
+    }
+
+    #[test]
+    fn a_life_comes_back_equal() {
+        for (expiration_millis, has_died) in [(Some(0), false), (Some(60_000), true), (None, true)]
+        {
+            let life = Life {
+                expiration_millis,
+                has_died,
+            };
+            let parts = MessageParts {
+                exchange: b"ex",
+                routing_key: b"key",
+                properties: &[0, 0],
+                body: b"body".as_slice().into(),
+                persistent: true,
+                priority: None,
+            };
+            let sent = Message::with_life(parts, life);
+            let (_, found) = decode(&key(), &row(&sent), &mut BytesMut::new()).unwrap();
+            assert_eq!(found, sent);
         }
     }
 

@@ -12,18 +12,18 @@ use leveret_core::{
 /// The stored rows and counters of one queue.
 ///
 /// Refuses what would harm a real store: a place that is put twice, a row that is removed and not
-/// there, a range over what was removed on its own. After every commit the counters must be those of
+/// there, which includes one that went with a range. After every commit the counters must be those of
 /// the rows.
 #[derive(Debug)]
 pub(crate) struct Store {
     queue: QueueId,
     rows: BTreeMap<Seq, StoredMessage>,
+    /// What the rows were put under.
+    priorities: BTreeMap<Seq, u8>,
     body_bytes: u64,
     state: QueueState,
     /// Every place that ever had a row.
     used: BTreeSet<Seq>,
-    /// Places whose rows were removed one by one since the queue was last recovered.
-    removed: BTreeSet<Seq>,
     is_deleted: bool,
 }
 
@@ -32,17 +32,16 @@ impl Store {
         Self {
             queue,
             rows: BTreeMap::new(),
+            priorities: BTreeMap::new(),
             body_bytes: 0,
             state: QueueState::default(),
             used: BTreeSet::new(),
-            removed: BTreeSet::new(),
             is_deleted: false,
         }
     }
 
-    /// The counters for the next start; what was removed before it no longer matters.
-    pub(crate) fn recover(&mut self) -> QueueState {
-        self.removed.clear();
+    /// The counters for the next start.
+    pub(crate) const fn recover(&self) -> QueueState {
         self.state
     }
 
@@ -99,6 +98,9 @@ impl Store {
         let mut rows: Vec<StoredMessage> = Vec::new();
         let mut bytes = 0;
         for (&seq, row) in self.rows.range(refill.from..refill.until) {
+            if self.priorities.get(&seq) != Some(&refill.priority) {
+                continue;
+            }
             if rows.len() >= refill.rows_max || bytes >= refill.bytes_max {
                 return Refilled {
                     rows,
@@ -121,7 +123,7 @@ impl Store {
         match write {
             Write::Put {
                 queue,
-                priority: 0,
+                priority,
                 seq,
                 enqueued_at,
                 message,
@@ -136,28 +138,26 @@ impl Store {
                     message: message.clone(),
                 };
                 self.rows.insert(*seq, row);
+                self.priorities.insert(*seq, *priority);
             }
             Write::Forget {
                 queue,
-                priority: 0,
+                priority,
                 seq,
-            } if *queue == self.queue => {
+            } if *queue == self.queue && self.priorities.get(seq) == Some(priority) => {
                 let row = self.rows.remove(seq);
                 let row = row.ok_or_else(|| format!("place {seq} is forgotten and has no row"))?;
                 self.body_bytes -= row.message.body().len() as u64;
-                self.removed.insert(*seq);
             }
             Write::ForgetRange {
                 queue,
-                priority: 0,
+                priority,
                 from,
                 until,
             } if *queue == self.queue && from < until => {
-                if let Some(seq) = self.removed.range(*from..*until).next() {
-                    return Err(format!("place {seq} is forgotten alone and in a range"));
-                }
                 self.rows.retain(|seq, row| {
-                    let stays = !(from..until).contains(&seq);
+                    let is_meant = self.priorities.get(seq) == Some(priority);
+                    let stays = !is_meant || !(from..until).contains(&seq);
                     if !stays {
                         self.body_bytes -= row.message.body().len() as u64;
                     }

@@ -1,0 +1,174 @@
+//! Messages leave when their time is over, and so does a queue that nobody uses.
+//!
+//! A message lives through the millisecond it is due in: one with a TTL of 0 is handed to an idle
+//! consumer, and expires behind the next hand-out if there is none. What is in memory leaves in the
+//! order of its time, wherever it stands. What is cold is read when it is due; what was cold at the
+//! start is not known by its time, and leaves when it comes into memory, which a queue with a TTL of
+//! its own takes care of.
+
+use std::collections::BTreeSet;
+
+use super::{
+    DeathReason, Effects, Queue, Ready, Refill, Refilled, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX,
+    cold::Asked,
+};
+use crate::{
+    ids::{Seq, Timestamp},
+    message::Message,
+};
+
+impl Queue {
+    /// When the queue is to be sent the next [`super::Command::Tick`] at the latest.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Timestamp> {
+        if self.is_deleted || !self.has_deadlines() {
+            return None;
+        }
+        let in_memory = self.due.first().map(|(due, _)| *due);
+        let cold = self.cold_due.first().map(|(due, _)| *due);
+        let cold = cold.filter(|_| !self.cold.is_asked());
+        let unread = self.must_read_on().then_some(self.now);
+        [in_memory, cold, unread, self.ends_at()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Somebody declared the queue or looked at it.
+    pub fn touch(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+        self.last_used = self.now;
+    }
+
+    /// Whether nobody has used the queue for as long as it lasts without.
+    #[must_use]
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        self.ends_at().is_some_and(|end| end <= now)
+    }
+
+    fn ends_at(&self) -> Option<Timestamp> {
+        let millis = self.settings.expires_millis?;
+        (self.consumers.len() == 0).then(|| self.last_used.plus_millis(millis))
+    }
+
+    /// When a message that entered the queue then is to leave it.
+    pub(super) fn due_of(&self, enqueued_at: Timestamp, message: &Message) -> Timestamp {
+        let own = message.life().expiration_millis;
+        match (own, self.settings.message_ttl_millis) {
+            (None, None) => Timestamp::NEVER,
+            (Some(millis), None) | (None, Some(millis)) => enqueued_at.plus_millis(millis),
+            (Some(own), Some(of_queue)) => enqueued_at.plus_millis(own.min(of_queue)),
+        }
+    }
+
+    /// Everything whose time is over leaves. Runs behind every hand-out.
+    pub(super) fn expire(&mut self, effects: &mut Effects) {
+        while let Some(&(due, spot)) = self.due.first()
+            && due <= self.now
+        {
+            let Some(ready) = self.ready.remove(&spot) else {
+                break;
+            };
+            self.left_ready(spot, &ready);
+            self.die(spot, ready, DeathReason::Expired, effects);
+        }
+        if self
+            .cold_due
+            .first()
+            .is_some_and(|(due, _)| *due <= self.now)
+        {
+            self.read_due(effects);
+        }
+        if self.must_read_on() {
+            self.ask_refill(effects);
+        }
+        effects.expired |= !self.is_deleted && self.is_expired(self.now);
+    }
+
+    /// Whether anything here has to do with time.
+    pub(super) fn has_deadlines(&self) -> bool {
+        !self.due.is_empty()
+            || !self.cold_due.is_empty()
+            || self.settings.expires_millis.is_some()
+            || self.settings.message_ttl_millis.is_some()
+    }
+
+    /// What was stored before the start expires one behind the other: the next one is to be known.
+    fn must_read_on(&self) -> bool {
+        let is_next_unknown = self.window.is_empty() || self.settings.max_priority > 0;
+        self.settings.message_ttl_millis.is_some()
+            && is_next_unknown
+            && !self.cold.is_asked()
+            && self
+                .cold
+                .from()
+                .is_some_and(|from| from.seq < self.restored_until)
+    }
+
+    /// Asks for cold messages whose time is over, a page at a time.
+    fn read_due(&mut self, effects: &mut Effects) {
+        if self.cold.is_asked() {
+            return;
+        }
+        let over = self
+            .cold_due
+            .iter()
+            .take_while(|(due, _)| *due <= self.now)
+            .take(WINDOW_ROWS_MAX)
+            .map(|(_, spot)| spot.seq);
+        let (Some(from), Some(last)) = (over.clone().min(), over.max()) else {
+            return;
+        };
+        let until = last.next();
+        self.cold.ask(Asked::Due { from, until });
+        effects.refill = Some(Refill {
+            queue: self.id,
+            // Only a queue without priorities lets go of what it takes.
+            priority: 0,
+            from,
+            until,
+            rows_max: WINDOW_ROWS_MAX,
+            bytes_max: WINDOW_BYTES_MAX,
+        });
+    }
+
+    /// Of what came back, those whose time is over die; the others stay cold.
+    pub(super) fn due_read(
+        &mut self,
+        refilled: Refilled,
+        from: Seq,
+        until: Seq,
+        effects: &mut Effects,
+    ) {
+        self.arrived.clear();
+        for row in refilled.rows {
+            let spot = self.spot(row.seq, &row.message);
+            let due = self.due_of(row.enqueued_at, &row.message);
+            if due > self.now || !self.cold_due.remove(&(due, spot)) {
+                continue;
+            }
+            self.cold.remove(row.message.body().len() as u64);
+            let ready = Ready {
+                redelivered: row.seq < self.redelivered_below,
+                message: row.message,
+                stored: true,
+                due,
+            };
+            self.die(spot, ready, DeathReason::Expired, effects);
+        }
+        // What should have been among them and was not: found to be missing when it is read in turn.
+        let seen_until = refilled.next.unwrap_or(until);
+        let now = self.now;
+        self.cold_due
+            .retain(|(due, spot)| *due > now || !(from..seen_until).contains(&spot.seq));
+    }
+
+    pub(super) fn check_due(&self) -> Result<(), String> {
+        let due = self.ready.iter().map(|(&spot, ready)| (ready.due, spot));
+        let due = due.filter(|(due, _)| *due != Timestamp::NEVER);
+        if due.collect::<BTreeSet<_>>() != self.due {
+            return Err(format!("not what expires: {:?}", self.due));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! A queue may be full: the head makes room, or the new message is refused.
+
+use super::{DeathReason, Effects, Queue, Transfer};
+use crate::{
+    arguments::{Overflow, QueueSettings},
+    message::Message,
+};
+
+impl QueueSettings {
+    /// Whether the queue can be full.
+    pub(super) const fn has_limits(&self) -> bool {
+        self.max_length.is_some() || self.max_length_bytes.is_some()
+    }
+
+    fn is_too_much(&self, messages: u64, body_bytes: u64) -> bool {
+        self.max_length.is_some_and(|max| messages > max)
+            || self.max_length_bytes.is_some_and(|max| body_bytes > max)
+    }
+}
+
+impl Queue {
+    /// Whether a new message is refused: with it there would be too many ready ones.
+    pub(super) fn refuses(&mut self, message: &Message, effects: &mut Effects) -> bool {
+        if self.settings.overflow == Overflow::DropHead || !self.would_overflow(message) {
+            return false;
+        }
+        // Earlier commands of the same batch may have filled a queue whose consumers are idle.
+        self.hand_out(effects);
+        let refuses = self.would_overflow(message);
+        if refuses
+            && self.settings.overflow == Overflow::RejectPublishDeadLetter
+            && self.settings.dead_letter.is_some()
+        {
+            effects.transfers.push(Transfer {
+                seq: None,
+                reason: DeathReason::MaxLength,
+                message: message.clone(),
+            });
+        }
+        refuses
+    }
+
+    /// Drops messages from the head until the limits hold.
+    ///
+    /// Runs behind every hand-out, so that a message for an idle consumer never counts. A head that
+    /// is still to be read is dropped when it came: until then the queue is longer than it should be.
+    pub(super) fn drop_overflow(&mut self, effects: &mut Effects) {
+        if self.settings.overflow != Overflow::DropHead {
+            return;
+        }
+        while self
+            .settings
+            .is_too_much(self.depth().ready, self.ready_bytes())
+        {
+            let Some((spot, ready)) = self.take_head(effects) else {
+                return;
+            };
+            self.die(spot, ready, DeathReason::MaxLength, effects);
+        }
+    }
+
+    fn would_overflow(&self, message: &Message) -> bool {
+        let body_bytes = message.body().len() as u64;
+        self.settings
+            .is_too_much(self.depth().ready + 1, self.ready_bytes() + body_bytes)
+    }
+
+    const fn ready_bytes(&self) -> u64 {
+        self.ready_body_bytes + self.cold.body_bytes()
+    }
+}

@@ -1,0 +1,90 @@
+//! A message that dies is kept until somebody else has it.
+
+use leveret_core::{
+    arguments::{DeadLetter, Overflow, QueueSettings},
+    queue::{Command, DeathReason, Outcome, Transfer},
+};
+
+use crate::scenario::{QueueScenario, Stop};
+
+fn queue(overflow: Overflow) -> QueueScenario {
+    QueueScenario::with(QueueSettings {
+        max_length: Some(3),
+        overflow,
+        dead_letter: Some(DeadLetter {
+            exchange: None,
+            routing_key: None,
+        }),
+        ..QueueSettings::default()
+    })
+}
+
+fn arrive(queue: &mut QueueScenario, transfers: &[Transfer]) {
+    let commands = transfers
+        .iter()
+        .filter_map(|transfer| transfer.seq)
+        .map(|seq| Command::Transferred { seq });
+    queue.together(commands.collect());
+}
+
+#[test]
+fn a_rejected_message_is_kept_until_it_is_elsewhere() {
+    let mut queue = queue(Overflow::DropHead);
+    queue.publish(["one", "two"]);
+    queue.get();
+    queue.settle("one", Outcome::Rejected);
+    queue.expect_depth(1, 0);
+    queue.expect_stored(["one", "two"]);
+    let dead = queue.expect_dead(DeathReason::Rejected, ["one"]);
+    arrive(&mut queue, &dead);
+    queue.expect_stored(["two"]);
+    // A repeat does no harm.
+    arrive(&mut queue, &dead);
+}
+
+#[test]
+fn a_crash_in_between_leaves_it_where_it_was() {
+    let mut queue = queue(Overflow::DropHead);
+    queue.publish(["one"]);
+    queue.get();
+    queue.settle("one", Outcome::Rejected);
+    queue.expect_dead(DeathReason::Rejected, ["one"]);
+    queue.restart(Stop::Crash);
+    assert_eq!(queue.get(), Some(("one".to_owned(), true, 0)));
+}
+
+#[test]
+fn what_does_not_fit_dies_from_the_head() {
+    let mut queue = queue(Overflow::DropHead);
+    queue.publish(["1", "2", "3", "4", "5"]);
+    let dead = queue.expect_dead(DeathReason::MaxLength, ["1", "2"]);
+    arrive(&mut queue, &dead);
+    queue.expect_stored(["3", "4", "5"]);
+}
+
+#[test]
+fn a_refused_message_dies_without_a_place() {
+    let mut queue = queue(Overflow::RejectPublishDeadLetter);
+    queue.publish(["1", "2", "3", "4"]);
+    let dead = queue.expect_dead(DeathReason::MaxLength, ["4"]);
+    assert_eq!(dead.first().and_then(|transfer| transfer.seq), None);
+    queue.expect_rejected([4]);
+    queue.expect_stored(["1", "2", "3"]);
+}
+
+#[test]
+fn a_refused_message_is_gone_with_plain_reject_publish() {
+    let mut queue = queue(Overflow::RejectPublish);
+    queue.publish(["1", "2", "3", "4"]);
+    queue.expect_dead(DeathReason::MaxLength, [""; 0]);
+}
+
+#[test]
+fn purged_and_deleted_messages_do_not_die() {
+    let mut queue = queue(Overflow::DropHead);
+    queue.publish(["1", "2"]);
+    queue.purge();
+    queue.publish(["3"]);
+    queue.delete();
+    queue.expect_dead(DeathReason::Rejected, [""; 0]);
+}

@@ -1,0 +1,202 @@
+//! `x-message-ttl`, the expiration of a message, and `x-expires`.
+
+use leveret_core::{
+    arguments::{DeadLetter, QueueSettings},
+    queue::{Command, DeathReason, Outcome},
+};
+
+use crate::scenario::{QueueScenario, Stop, no_ack, prefetch};
+
+/// A queue whose dead messages are seen.
+fn queue(message_ttl_millis: Option<u64>) -> QueueScenario {
+    QueueScenario::with(QueueSettings {
+        message_ttl_millis,
+        dead_letter: Some(DeadLetter {
+            exchange: None,
+            routing_key: None,
+        }),
+        ..QueueSettings::default()
+    })
+}
+
+#[test]
+fn a_message_leaves_after_the_ttl_of_its_queue() {
+    let mut queue = queue(Some(100));
+    queue.publish(["one"]);
+    queue.pass(60);
+    queue.publish(["two"]);
+    queue.pass(39);
+    queue.expect_depth(2, 0);
+    queue.pass(1);
+    queue.expect_dead(DeathReason::Expired, ["one"]);
+    queue.pass(60);
+    queue.expect_dead(DeathReason::Expired, ["two"]);
+    queue.expect_depth(0, 0);
+}
+
+#[test]
+fn the_smaller_ttl_counts() {
+    let mut queue = queue(Some(100));
+    queue.publish_expiring(50, ["short"]);
+    queue.publish_expiring(500, ["long"]);
+    queue.pass(50);
+    queue.expect_dead(DeathReason::Expired, ["short"]);
+    queue.pass(50);
+    queue.expect_dead(DeathReason::Expired, ["long"]);
+}
+
+#[test]
+fn a_message_leaves_whatever_stands_before_it() {
+    let mut queue = queue(None);
+    queue.publish(["living"]);
+    queue.publish_expiring(50, ["dying"]);
+    queue.publish(["living too"]);
+    queue.pass(50);
+    queue.expect_dead(DeathReason::Expired, ["dying"]);
+    queue.expect_depth(2, 0);
+}
+
+#[test]
+fn a_cold_message_leaves_at_its_time_too() {
+    let mut queue = queue(None);
+    queue.publish(0..2100);
+    queue.publish_expiring(50, 2100..4300);
+    queue.publish_expiring(70, ["later"]);
+    queue.publish(["last"]);
+    queue.pass(50);
+    queue.expect_dead(DeathReason::Expired, 2100..4300);
+    queue.expect_depth(2102, 0);
+    queue.pass(20);
+    queue.expect_dead(DeathReason::Expired, ["later"]);
+    let alice = queue.subscribe(no_ack());
+    let labels = (0..2100).map(|label| label.to_string());
+    queue.expect_deliveries(alice, labels.chain(["last".to_owned()]));
+}
+
+/// Its row is there until it has arrived elsewhere, and must not come back with those around it.
+#[test]
+fn a_cold_message_dies_once() {
+    for arrives_late in [false, true] {
+        let mut queue = queue(None);
+        queue.publish(0..2100);
+        queue.publish_expiring(50, ["dying"]);
+        queue.publish(["last"]);
+        queue.pass(50);
+        let dead = queue.expect_dead(DeathReason::Expired, ["dying"]);
+        let seq = dead[0].seq.expect("it has a place");
+        queue.hold_reads();
+        let alice = queue.subscribe(no_ack());
+        if arrives_late {
+            queue.answer_refill();
+            queue.together(vec![Command::Transferred { seq }]);
+        } else {
+            let refilled = queue.read_refill();
+            queue.together(vec![Command::Transferred { seq }]);
+            queue.together(vec![Command::Refilled(refilled)]);
+        }
+        let labels = (0..2100).map(|label| label.to_string());
+        queue.expect_deliveries(alice, labels.chain(["last".to_owned()]));
+        queue.expect_stored([""; 0]);
+    }
+}
+
+#[test]
+fn a_purge_takes_cold_messages_around_those_that_expired() {
+    let mut queue = QueueScenario::durable();
+    queue.publish(0..2100);
+    queue.publish_expiring(50, ["dying"]);
+    queue.publish_expiring(100, ["later"]);
+    queue.pass(50);
+    assert_eq!(queue.purge(), 2101);
+    queue.pass(100);
+    queue.expect_stored([""; 0]);
+}
+
+#[test]
+fn ttl_0_is_a_mere_passage() {
+    let mut queue = queue(Some(0));
+    queue.publish(["nobody there"]);
+    queue.expect_dead(DeathReason::Expired, ["nobody there"]);
+    let alice = queue.subscribe(prefetch(1));
+    queue.publish(["taken", "consumer busy"]);
+    queue.expect_deliveries(alice, ["taken"]);
+    queue.expect_dead(DeathReason::Expired, ["consumer busy"]);
+    queue.settle("taken", Outcome::Returned);
+    queue.expect_dead(DeathReason::Expired, ["taken"]);
+    queue.expect_nothing_more();
+}
+
+#[test]
+fn time_spent_unacked_counts() {
+    let mut queue = queue(Some(100));
+    queue.publish(["one", "two"]);
+    queue.get();
+    queue.get();
+    queue.pass(200);
+    queue.expect_dead(DeathReason::Expired, [""; 0]);
+    queue.ack("one");
+    queue.settle("two", Outcome::Returned);
+    queue.expect_dead(DeathReason::Expired, ["two"]);
+}
+
+#[test]
+fn after_a_restart_a_ttl_goes_on() {
+    let mut queue = queue(Some(100));
+    queue.publish(0..2500);
+    queue.pass(60);
+    queue.publish(["later"]);
+    queue.restart(Stop::Crash);
+    queue.pass(40);
+    queue.expect_dead(DeathReason::Expired, 0..2500);
+    queue.expect_depth(1, 0);
+    queue.pass(60);
+    queue.expect_dead(DeathReason::Expired, ["later"]);
+}
+
+#[test]
+fn after_a_restart_nothing_expired_is_handed_out() {
+    let mut queue = queue(None);
+    queue.publish_expiring(50, ["dying"]);
+    queue.publish(["living"]);
+    queue.restart(Stop::Clean);
+    queue.pass(60);
+    assert_eq!(queue.get(), Some(("living".to_owned(), false, 0)));
+    queue.expect_dead(DeathReason::Expired, ["dying"]);
+}
+
+#[test]
+fn an_unused_queue_ends_although_messages_arrive() {
+    let mut queue = QueueScenario::with(QueueSettings {
+        expires_millis: Some(100),
+        ..QueueSettings::default()
+    });
+    queue.touch();
+    queue.pass(60);
+    queue.publish(["one"]);
+    queue.pass(39);
+    assert!(!queue.take_expired());
+    queue.pass(1);
+    assert!(queue.take_expired());
+}
+
+#[test]
+fn use_and_consumers_keep_it() {
+    let mut queue = QueueScenario::with(QueueSettings {
+        expires_millis: Some(100),
+        ..QueueSettings::default()
+    });
+    queue.touch();
+    queue.pass(90);
+    queue.get();
+    queue.pass(90);
+    queue.touch();
+    queue.pass(90);
+    let alice = queue.subscribe(no_ack());
+    queue.pass(500);
+    assert!(!queue.take_expired());
+    queue.unsubscribe(alice);
+    queue.pass(99);
+    assert!(!queue.take_expired());
+    queue.pass(1);
+    assert!(queue.take_expired());
+}
