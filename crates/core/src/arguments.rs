@@ -82,6 +82,8 @@ pub struct QueueSettings {
     pub overflow: Overflow,
     /// How long a message lives in this queue.
     pub message_ttl_millis: Option<u64>,
+    /// Only the head of the queue expires, as in RabbitMQ: `x-expiry: lazy`, an argument of this broker.
+    pub lazy_expiry: bool,
     /// How long the queue lasts without being used.
     pub expires_millis: Option<u64>,
     /// Where messages go that are rejected, expire or do not fit.
@@ -133,6 +135,7 @@ impl QueueSettings {
                 Some(_) | None => Overflow::DropHead,
             },
             message_ttl_millis: number("x-message-ttl"),
+            lazy_expiry: text("x-expiry") == Some(b"lazy"),
             expires_millis: number("x-expires"),
             dead_letter: text("x-dead-letter-exchange").map(|exchange| {
                 let name = ShortString::try_from(exchange).ok();
@@ -146,10 +149,6 @@ impl QueueSettings {
         }
     }
 }
-
-/// Arguments whose feature is still to come. A queue that silently keeps its messages longer than
-/// asked would be worse than none.
-const NOT_YET: [&str; 2] = ["x-dead-letter-exchange", "x-dead-letter-routing-key"];
 
 /// Checks the arguments of a new queue, in RabbitMQ's order.
 pub(crate) fn check_queue(
@@ -187,10 +186,7 @@ pub(crate) fn check_queue(
             arg: (*key).to_owned(),
         });
     }
-    check.values()?;
-    NOT_YET.iter().find(is_given).map_or(Ok(()), |key| {
-        Err(not_yet(&format!("queue argument '{key}'")))
-    })
+    check.values()
 }
 
 /// The arguments of one declare under examination.

@@ -6,6 +6,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod arguments;
+pub mod dead_letter;
 pub mod exchange;
 pub mod ids;
 pub mod message;

@@ -137,6 +137,15 @@ impl Message {
         }
     }
 
+    /// The body for another message; copied only when it is small.
+    #[must_use]
+    pub fn body_bytes(&self) -> Bytes {
+        match self.shared_body() {
+            Some(body) => body.clone(),
+            None => Bytes::copy_from_slice(self.body()),
+        }
+    }
+
     /// The body as a slice that can be kept without copying; `None` for small bodies.
     #[must_use]
     pub fn shared_body(&self) -> Option<&Bytes> {

@@ -31,6 +31,7 @@ use crate::{
     queue_handle::QueueHandle,
     registry::Registry,
     timers::Timers,
+    transfers::Transfers,
     users::{LoginRefused, User, Users, hash_password},
     vhost_handle::{VhostHandle, VhostRefusal},
 };
@@ -65,6 +66,7 @@ pub(crate) struct Services {
     pub(crate) registry: Arc<Registry>,
     pub(crate) committer: Committer<Promise>,
     pub(crate) timers: Arc<Timers>,
+    pub(crate) transfers: Arc<Transfers>,
     /// The number of the next queue, in whichever vhost.
     next_queue_id: AtomicU64,
     /// Units of metadata handed to the committer, and how many of them are on disk.
@@ -165,12 +167,17 @@ impl Broker {
             Box::new(move || relieved.notify_waiters()),
         );
         let timers = Arc::new(Timers::default());
-        let task = tokio::spawn(timers.clone().run(Clock, registry.clone()));
+        let (transfers, arrivals) = Transfers::new(&registry);
+        let tasks = vec![
+            tokio::spawn(timers.clone().run(Clock, registry.clone())).abort_handle(),
+            tokio::spawn(arrivals.run(transfers.clone(), registry.clone())).abort_handle(),
+        ];
         let services = Arc::new(Services {
             clock: Clock,
             registry,
             committer,
             timers,
+            transfers,
             next_queue_id: AtomicU64::new(recovered.next_queue_id.get()),
             metadata_sent: Mutex::new(0),
             metadata_stored,
@@ -180,7 +187,7 @@ impl Broker {
             services,
             users: Users::default(),
             last_connection: AtomicU64::new(0),
-            tasks: vec![task.abort_handle()],
+            tasks,
         };
         broker.restore(recovered);
         Ok(Arc::new(broker))

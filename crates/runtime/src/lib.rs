@@ -21,6 +21,7 @@ mod promise;
 mod queue_handle;
 mod registry;
 mod timers;
+mod transfers;
 mod users;
 mod vhost_handle;
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use leveret_core::{
-    arguments::QueueSettings,
+    arguments::{DeadLetter, QueueSettings},
     ids::{ConnectionId, ConsumerId, QueueId, Timestamp},
     queue::{Answer, Command, Confirm, Delivery, Depth, Effects, Queue, RequestId},
     record::{QueueRecord, QueueState, Write},
@@ -22,6 +22,7 @@ use crate::{
     broker::Services,
     outbox::{Answered, Outbox, Pressure},
     promise::Promise,
+    transfers::Dead,
     vhost_handle::VhostHandle,
 };
 
@@ -35,6 +36,8 @@ pub struct QueueHandle {
     this: Weak<Self>,
     /// The store knows of consumers.
     is_announced: AtomicBool,
+    /// Where its dead messages go.
+    dead_letter: Option<DeadLetter>,
     guarded: Mutex<Guarded>,
 }
 
@@ -68,17 +71,19 @@ impl QueueHandle {
         services: Arc<Services>,
         stored: Option<(QueueState, bool)>,
     ) -> Arc<Self> {
+        let settings = QueueSettings::of(&record.arguments);
         let queue = match stored {
             Some((state, is_clean)) => Queue::recovered(record.id, record.durable, state, is_clean),
             None => Queue::new(record.id, record.durable),
         }
-        .with_settings(QueueSettings::of(&record.arguments));
+        .with_settings(settings.clone());
         Arc::new_cyclic(|this| Self {
             record,
             vhost,
             services,
             this: this.clone(),
             is_announced: AtomicBool::new(false),
+            dead_letter: settings.dead_letter,
             guarded: Mutex::new(Guarded {
                 queue,
                 effects: Effects::default(),
@@ -256,6 +261,17 @@ impl QueueHandle {
         let missing = std::mem::take(&mut effects.missing);
         if missing > 0 {
             error!(queue = %self.record.name, missing, "stored messages were counted but not found");
+        }
+        if !effects.transfers.is_empty()
+            && let Some(to) = &self.dead_letter
+        {
+            self.services.transfers.send(Dead {
+                queue: self.record.clone(),
+                vhost: self.vhost.clone(),
+                to: to.clone(),
+                at: self.services.clock.now(),
+                transfers: std::mem::take(&mut effects.transfers),
+            });
         }
         // Memory is ahead of the disk here. If the commit fails, no promise leaves and the process
         // ends.

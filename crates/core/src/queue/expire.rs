@@ -4,12 +4,13 @@
 //! consumer, and expires behind the next hand-out if there is none. What is in memory leaves in the
 //! order of its time, wherever it stands. What is cold is read when it is due; what was cold at the
 //! start is not known by its time, and leaves when it comes into memory, which a queue with a TTL of
-//! its own takes care of.
+//! its own takes care of. A queue declared with `x-expiry: lazy` looks at its head only, as RabbitMQ
+//! does.
 
 use std::collections::BTreeSet;
 
 use super::{
-    DeathReason, Effects, Queue, Ready, Refill, Refilled, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX,
+    DeathReason, Effects, Queue, Ready, Refill, Refilled, Spot, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX,
     cold::Asked,
 };
 use crate::{
@@ -24,9 +25,13 @@ impl Queue {
         if self.is_deleted || !self.has_deadlines() {
             return None;
         }
-        let in_memory = self.due.first().map(|(due, _)| *due);
+        let in_memory = if self.settings.lazy_expiry {
+            self.known_head().map(|(_, due)| due)
+        } else {
+            self.due.first().map(|(due, _)| *due)
+        };
         let cold = self.cold_due.first().map(|(due, _)| *due);
-        let cold = cold.filter(|_| !self.cold.is_asked());
+        let cold = cold.filter(|_| !self.cold.is_asked() && !self.settings.lazy_expiry);
         let unread = self.must_read_on().then_some(self.now);
         [in_memory, cold, unread, self.ends_at()]
             .into_iter()
@@ -63,19 +68,18 @@ impl Queue {
 
     /// Everything whose time is over leaves. Runs behind every hand-out.
     pub(super) fn expire(&mut self, effects: &mut Effects) {
-        while let Some(&(due, spot)) = self.due.first()
-            && due <= self.now
-        {
+        while let Some(spot) = self.next_over() {
             let Some(ready) = self.ready.remove(&spot) else {
                 break;
             };
             self.left_ready(spot, &ready);
             self.die(spot, ready, DeathReason::Expired, effects);
         }
-        if self
-            .cold_due
-            .first()
-            .is_some_and(|(due, _)| *due <= self.now)
+        if !self.settings.lazy_expiry
+            && self
+                .cold_due
+                .first()
+                .is_some_and(|(due, _)| *due <= self.now)
         {
             self.read_due(effects);
         }
@@ -83,6 +87,23 @@ impl Queue {
             self.ask_refill(effects);
         }
         effects.expired |= !self.is_deleted && self.is_expired(self.now);
+    }
+
+    /// The next message in memory whose time is over.
+    fn next_over(&self) -> Option<Spot> {
+        let (spot, due) = if self.settings.lazy_expiry {
+            self.known_head()?
+        } else {
+            self.due.first().map(|&(due, spot)| (spot, due))?
+        };
+        (due <= self.now).then_some(spot)
+    }
+
+    /// The head with its time, when it is in memory and expires.
+    fn known_head(&self) -> Option<(Spot, Timestamp)> {
+        let (&spot, ready) = self.ready.first_key_value()?;
+        let is_head = self.cold.from().is_none_or(|from| spot < from);
+        (is_head && ready.due != Timestamp::NEVER).then_some((spot, ready.due))
     }
 
     /// Whether anything here has to do with time.
@@ -96,13 +117,16 @@ impl Queue {
     /// What was stored before the start expires one behind the other: the next one is to be known.
     fn must_read_on(&self) -> bool {
         let is_next_unknown = self.window.is_empty() || self.settings.max_priority > 0;
-        self.settings.message_ttl_millis.is_some()
-            && is_next_unknown
-            && !self.cold.is_asked()
+        let is_next_wanted = self.settings.message_ttl_millis.is_some()
             && self
                 .cold
                 .from()
-                .is_some_and(|from| from.seq < self.restored_until)
+                .is_some_and(|from| from.seq < self.restored_until);
+        let is_head_wanted = self.settings.lazy_expiry && !self.cold_due.is_empty();
+        (is_next_wanted || is_head_wanted)
+            && is_next_unknown
+            && !self.cold.is_empty()
+            && !self.cold.is_asked()
     }
 
     /// Asks for cold messages whose time is over, a page at a time.

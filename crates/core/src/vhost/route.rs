@@ -7,6 +7,8 @@ use smallvec::SmallVec;
 
 use super::Vhost;
 use crate::{
+    dead_letter::DeadMessage,
+    exchange::Exchange,
     ids::QueueId,
     record::{Destination, ExchangeKind},
     refusal::Refusal,
@@ -51,6 +53,30 @@ impl Vhost {
                 vhost: self.name.clone(),
             });
         }
+        Ok(self.route_from(first, routing_key, headers))
+    }
+
+    /// The queues that a dead message reaches; none without its exchange, which may be internal.
+    #[must_use]
+    pub fn route_dead(&self, dead: &DeadMessage) -> Vec<QueueId> {
+        let headers = || dead.headers.clone();
+        let mut queues = BTreeSet::new();
+        for key in &dead.routing_keys {
+            if dead.exchange.as_bytes().is_empty() {
+                queues.extend(self.queues.get(key).map(|record| record.id));
+            } else if let Ok(first) = self.exchange(&dead.exchange) {
+                queues.extend(self.route_from(first, key, &headers).queues);
+            }
+        }
+        queues.into_iter().collect()
+    }
+
+    fn route_from(
+        &self,
+        first: &Exchange,
+        routing_key: &ShortString,
+        headers: &dyn Fn() -> FieldTable,
+    ) -> Route {
         let mut queues = BTreeSet::new();
         let mut by_key_alone = true;
         let mut asked = BTreeSet::from([&first.record().name]);
@@ -77,9 +103,9 @@ impl Vhost {
                 waiting.extend(self.exchanges.get(alternate));
             }
         }
-        Ok(Route {
+        Route {
             queues: queues.into_iter().collect(),
             by_key_alone,
-        })
+        }
     }
 }

@@ -200,3 +200,22 @@ fn use_and_consumers_keep_it() {
     queue.pass(1);
     assert!(queue.take_expired());
 }
+
+#[test]
+fn with_lazy_expiry_only_the_head_leaves() {
+    let mut queue = QueueScenario::with(QueueSettings {
+        lazy_expiry: true,
+        ..QueueSettings::default()
+    });
+    queue.publish_expiring(100, ["head"]);
+    queue.publish_expiring(50, ["behind"]);
+    queue.publish(["living"]);
+    queue.publish_expiring(50, ["last"]);
+    queue.pass(60);
+    queue.expect_depth(4, 0);
+    queue.pass(40);
+    queue.expect_depth(2, 0);
+    assert_eq!(queue.get_no_ack(), Some(("living".to_owned(), false, 1)));
+    assert_eq!(queue.get(), None);
+    queue.expect_stored([""; 0]);
+}

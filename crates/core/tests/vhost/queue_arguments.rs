@@ -195,6 +195,7 @@ fn settings_are_what_was_declared() {
         .with("x-overflow", text("reject-publish-dlx"))
         .with("x-message-ttl", number(3))
         .with("x-expires", number(4))
+        .with("x-expiry", text("lazy"))
         .with("x-dead-letter-exchange", text("dlx"))
         .with("x-dead-letter-routing-key", text("key"));
     let short = |text: &'static str| Some(ShortString::from_static(text));
@@ -206,6 +207,7 @@ fn settings_are_what_was_declared() {
         overflow: Overflow::RejectPublishDeadLetter,
         message_ttl_millis: Some(3),
         expires_millis: Some(4),
+        lazy_expiry: true,
         dead_letter: Some(DeadLetter {
             exchange: short("dlx"),
             routing_key: short("key"),
