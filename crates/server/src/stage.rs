@@ -165,9 +165,10 @@ impl Sink for Stage {
                 .and_then(decode)
                 .unwrap_or_default()
         };
+        let (exchange, key) = (&publish.exchange, &publish.routing_key);
         let route = self
             .routes()
-            .route(&publish.exchange, &publish.routing_key, &headers)?;
+            .route(exchange, key, &publish.extra_keys, &headers)?;
         self.published = true;
         let number = publish.confirm;
         let confirm = number.map(|number| Confirm {

@@ -65,7 +65,8 @@ pub struct Publish {
     pub mandatory: bool,
     /// Its number, if the channel confirms.
     pub confirm: Option<u64>,
-    /// Property flags and fields, byte for byte as received; well-formed.
+    /// Property flags and fields, byte for byte as received unless the broker had to change one;
+    /// well-formed.
     pub properties: RawProperties,
     /// Delivery mode 2.
     pub persistent: bool,
@@ -75,8 +76,8 @@ pub struct Publish {
     pub expiration_millis: Option<u64>,
     /// The entries of the headers table, without its length, if set; well-formed.
     pub headers: Option<Bytes>,
-    /// There is a header `CC` or `BCC`; both are arrays.
-    pub has_cc: bool,
+    /// Further routing keys, from the headers `CC` and `BCC`. The latter is gone from the properties.
+    pub extra_keys: Vec<ShortString>,
     /// The whole body.
     pub body: Bytes,
 }

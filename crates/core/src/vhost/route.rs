@@ -17,7 +17,7 @@ use crate::{
 pub struct Route {
     /// In the order of their numbers.
     pub queues: SmallVec<[QueueId; 4]>,
-    /// Exchange and routing key alone decided: the answer holds for every message with the same two
+    /// Exchange and routing keys alone decided: the answer holds for every message with the same ones
     /// as long as the snapshot stands.
     pub by_key_alone: bool,
 }
@@ -25,8 +25,9 @@ pub struct Route {
 impl Vhost {
     /// The queues that a publish reaches, over exchange-to-exchange bindings and alternates.
     ///
-    /// Each exchange is asked once, so that cycles end. `headers` is called only if a headers
-    /// exchange is asked.
+    /// A message may have several routing keys: its own and those of its headers `CC` and `BCC`. Each
+    /// exchange is asked once, for all of them, so that cycles end and an alternate is asked only when
+    /// no key leads anywhere. `headers` is called only if a headers exchange is asked.
     ///
     /// # Errors
     ///
@@ -34,15 +35,11 @@ impl Vhost {
     pub fn route(
         &self,
         exchange: &ShortString,
-        routing_key: &ShortString,
+        routing_keys: &[ShortString],
         headers: &dyn Fn() -> FieldTable,
     ) -> Result<Route, Refusal> {
         if exchange.as_bytes().is_empty() {
-            let queues = self.queues.get(routing_key).map(|record| record.id);
-            return Ok(Route {
-                queues: queues.into_iter().collect(),
-                by_key_alone: true,
-            });
+            return Ok(self.route_by_name(routing_keys));
         }
         let first = self.exchange(exchange)?;
         if first.record().internal {
@@ -58,7 +55,7 @@ impl Vhost {
         while let Some(exchange) = waiting.pop() {
             by_key_alone &= exchange.record().kind != ExchangeKind::Headers;
             let mut destinations = Vec::new();
-            exchange.matches(routing_key, headers, &mut |found| destinations.push(found));
+            exchange.matches(routing_keys, headers, &mut |found| destinations.push(found));
             for destination in &destinations {
                 match destination {
                     Destination::Queue(name) => {
@@ -81,5 +78,17 @@ impl Vhost {
             queues: queues.into_iter().collect(),
             by_key_alone,
         })
+    }
+
+    /// What the default exchange does: to each queue whose name is a routing key.
+    fn route_by_name(&self, routing_keys: &[ShortString]) -> Route {
+        let found = routing_keys.iter().filter_map(|key| self.queues.get(key));
+        let mut queues: SmallVec<[QueueId; 4]> = found.map(|record| record.id).collect();
+        queues.sort_unstable();
+        queues.dedup();
+        Route {
+            queues,
+            by_key_alone: true,
+        }
     }
 }
