@@ -8,6 +8,11 @@ const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 /// Characters that 16 random bytes become.
 const RANDOM_LEN: usize = 22;
 
+/// Whether it may be what [`generate_name`] put behind a prefix.
+pub(crate) fn is_random_part(bytes: &[u8]) -> bool {
+    bytes.len() == RANDOM_LEN && bytes.iter().all(|byte| URL_SAFE.contains(byte))
+}
+
 /// The prefix and 22 characters of URL-safe base64, as RabbitMQ makes them: `amq.gen-…`, `amq.ctag-…`.
 ///
 /// # Panics

@@ -10,7 +10,8 @@ use std::{
 
 use bytes::Bytes;
 use leveret_core::{
-    ids::{ConsumerId, QueueId},
+    ids::{ConsumerId, QueueId, Seq},
+    message::Message,
     queue::Delivery,
 };
 use leveret_runtime::{Answered, Outbox, Pressure, QueueHandle};
@@ -22,6 +23,10 @@ use tokio::sync::Notify;
 const HIGH_WATER_BYTES: usize = 8 * 1024 * 1024;
 /// At this many bytes they go on.
 const LOW_WATER_BYTES: usize = 2 * 1024 * 1024;
+
+/// Above this many bytes replies without a queue are dropped: unlike a queue's messages they have nowhere
+/// to wait, and nobody was promised more than an attempt.
+const REPLIES_WATER_BYTES: usize = 64 * 1024 * 1024;
 
 /// Encoded bytes on their way to the socket, and a bell for the writer.
 #[derive(Debug)]
@@ -180,6 +185,16 @@ impl Outbox for ConnectionOutbox {
         } else {
             Pressure::Low
         }
+    }
+
+    fn reply(&self, consumer: ConsumerId, message: &Message) {
+        self.with(|outgoing| {
+            if outgoing.pending_bytes() <= REPLIES_WATER_BYTES {
+                // No ack will ask for queue and position.
+                let (queue, seq) = (QueueId::default(), Seq::default());
+                outgoing.deliver(consumer, queue, seq, false, message);
+            }
+        });
     }
 
     fn confirm(&self, answered: &[Answered]) {

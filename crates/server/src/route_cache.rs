@@ -7,7 +7,7 @@ use leveret_core::{
     refusal::Refusal,
     vhost::{self, Vhost},
 };
-use leveret_runtime::{Broker, QueueHandle, VhostHandle};
+use leveret_runtime::{Broker, QueueHandle, ReplyTarget, VhostHandle, is_reply_name};
 use leveret_wire::value::{FieldTable, ShortString};
 use smallvec::SmallVec;
 
@@ -62,6 +62,10 @@ impl RouteCache {
             let found = self.snapshot.route(exchange, &keys, headers)?;
             return Ok(Arc::new(self.queues(&found)));
         }
+        if exchange.is_empty() && is_reply_name(routing_key) {
+            // No queue has such a name, and there may be one for each request.
+            return Ok(Arc::default());
+        }
         self.key.clear();
         // The length keeps `a` + `bc` and `ab` + `c` apart; a short string has 255 bytes at most.
         self.key.extend(u8::try_from(exchange.as_bytes().len()));
@@ -81,6 +85,29 @@ impl RouteCache {
                 .insert(self.key.as_slice().into(), Arc::clone(&route));
         }
         Ok(route)
+    }
+
+    /// Who waits for this message as a reply: keys of the default exchange may be reply addresses.
+    pub(crate) fn reply_targets(
+        &self,
+        exchange: &ShortString,
+        routing_key: &ShortString,
+        extra_keys: &[ShortString],
+    ) -> Vec<ReplyTarget> {
+        let mut targets: Vec<ReplyTarget> = Vec::new();
+        if exchange.is_empty() {
+            for key in std::iter::once(routing_key).chain(extra_keys) {
+                if is_reply_name(key)
+                    && let Some(target) = self.vhost.reply_target(key)
+                    && !targets
+                        .iter()
+                        .any(|known| known.consumer() == target.consumer())
+                {
+                    targets.push(target);
+                }
+            }
+        }
+        targets
     }
 
     /// The exchange could be published to.

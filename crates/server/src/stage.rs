@@ -8,7 +8,7 @@ use leveret_core::{
     queue::{Command, Confirm},
     refusal::Refusal,
 };
-use leveret_runtime::{Broker, QueueHandle, VhostHandle, generate_name};
+use leveret_runtime::{Broker, QueueHandle, ReplyTarget, VhostHandle, generate_name};
 use leveret_session::{Outgoing, Publish, Routed, Settle, Sink};
 use leveret_wire::value::{FieldTable, ShortString};
 
@@ -25,6 +25,8 @@ pub(crate) struct Stage {
     routes: Option<RouteCache>,
     batches: Batches,
     confirms: Vec<Expected>,
+    /// What goes straight to those who asked for it.
+    replies: Vec<(ReplyTarget, Message)>,
     /// Something was published since the last look.
     published: bool,
     /// Queues were given work since the last look.
@@ -101,6 +103,7 @@ impl Stage {
                 used: 0,
             },
             confirms: Vec::new(),
+            replies: Vec::new(),
             published: false,
             submitted: false,
         }
@@ -131,8 +134,11 @@ impl Stage {
         std::mem::take(&mut self.submitted)
     }
 
-    /// One lock round per queue.
+    /// One lock round per queue, after the replies.
     pub(crate) fn submit(&mut self) {
+        for (target, message) in self.replies.drain(..) {
+            target.reply(&message);
+        }
         self.submitted |= self.batches.used > 0;
         self.batches.submit();
     }
@@ -169,6 +175,10 @@ impl Sink for Stage {
         let route = self
             .routes()
             .route(exchange, key, &publish.extra_keys, &headers)?;
+        let targets = self
+            .routes()
+            .reply_targets(exchange, key, &publish.extra_keys);
+        let is_routed = !(route.is_empty() && targets.is_empty());
         self.published = true;
         let number = publish.confirm;
         let confirm = number.map(|number| Confirm {
@@ -179,7 +189,7 @@ impl Sink for Stage {
             let queues = u32::try_from(route.len()).unwrap_or(u32::MAX);
             self.confirms.push(Expected { confirm, queues });
         }
-        if route.is_empty() && !publish.mandatory {
+        if !is_routed && !publish.mandatory {
             return Ok(Routed::Taken);
         }
         let message = Message::new(MessageParts {
@@ -190,9 +200,11 @@ impl Sink for Stage {
             persistent: publish.persistent,
             priority: publish.priority,
         });
-        if route.is_empty() {
+        if !is_routed {
             return Ok(Routed::Returned(message));
         }
+        let replies = targets.into_iter().map(|target| (target, message.clone()));
+        self.replies.extend(replies);
         self.enqueue(&route, &message, confirm);
         Ok(Routed::Taken)
     }

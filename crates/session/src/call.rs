@@ -55,6 +55,11 @@ pub enum Call {
     Consume(Consume),
     /// [`Answer::Done`], also when the consumer is gone already. The queue hands it nothing any more.
     Cancel(Cancel),
+    /// From now on what is published to the address in [`Answer::ReplyAddress`] is handed straight to
+    /// this consumer, at most once. A channel has one such consumer; it goes with its channel.
+    ConsumeReplies(ConsumerId),
+    /// [`Answer::Done`]. The address is nobody's any more.
+    CancelReplies(ConsumerId),
     /// [`Answer::Got`], [`Answer::GetEmpty`] or [`Answer::Refused`].
     Get(Get),
     /// Nothing to carry out: the session has to learn what was delivered meanwhile, which giving the
@@ -313,6 +318,8 @@ pub enum Answer {
         /// The queue it is on.
         queue: QueueId,
     },
+    /// The consumer of replies exists.
+    ReplyAddress(ShortString),
     /// A message for `basic.get`.
     Got {
         /// The queue it came from.

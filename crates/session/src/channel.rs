@@ -9,6 +9,7 @@ mod consuming;
 mod content;
 mod ledger;
 mod publish;
+mod replies;
 mod topology;
 
 use bytes::{Bytes, BytesMut};
@@ -25,7 +26,7 @@ use leveret_wire::{
     value::ShortString,
 };
 
-use self::{consumers::Consumers, ledger::Ledger};
+use self::{consumers::Consumers, ledger::Ledger, replies::ReplyConsumer};
 pub(crate) use self::{
     content::{Content, Finished, Head},
     ledger::Unacked,
@@ -84,6 +85,8 @@ pub(crate) struct Channel {
     counted_bytes: u64,
     ledger: Ledger,
     consumers: Consumers,
+    /// The consumer of replies, which is on no queue.
+    reply_consumer: Option<ReplyConsumer>,
     next_consumer: u32,
     /// For consumers that come from now on; 0 for no bound.
     prefetch: u16,
@@ -128,6 +131,12 @@ pub(crate) enum Then {
         no_ack: bool,
         nowait: bool,
     },
+    /// `basic.consume-ok` of the reply consumer.
+    ConsumingReplies {
+        number: u32,
+        tag: ShortString,
+        nowait: bool,
+    },
     /// `basic.cancel-ok`.
     Cancelled {
         number: u32,
@@ -150,6 +159,7 @@ impl Channel {
             counted_bytes: 0,
             ledger: Ledger::default(),
             consumers: Consumers::default(),
+            reply_consumer: None,
             next_consumer: 1,
             prefetch: 0,
             last_queue: None,
@@ -225,6 +235,7 @@ impl Channel {
     /// A consumer ended, by either side.
     pub(crate) fn remove_consumer(&mut self, number: u32) {
         self.consumers.remove(number);
+        self.reply_consumer.take_if(|known| known.number == number);
     }
 
     /// Bytes of a half-received content, as the connection counts them: what they were, what they are.
@@ -288,6 +299,10 @@ impl Channel {
                 *next += 1;
                 Some(number)
             }
+        };
+        let publisher = Publisher {
+            reply_address: self.reply_consumer.as_ref().map(|known| &known.address),
+            ..publisher
         };
         publish::publish(content, confirm, publisher, sink)
     }

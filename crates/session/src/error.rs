@@ -42,6 +42,12 @@ pub enum ChannelError {
         /// The largest sum that would have been kept.
         max: u64,
     },
+    /// A reply consumer that wants to acknowledge.
+    #[error("reply consumer cannot acknowledge")]
+    ReplyConsumerAcks,
+    /// A second reply consumer on a channel.
+    #[error("reply consumer already set")]
+    ReplyConsumerSet,
     /// A publish that wants replies where there is no reply consumer.
     #[error("fast reply consumer does not exist")]
     NoReplyConsumer,
@@ -89,6 +95,8 @@ impl ChannelError {
             Self::UnknownDeliveryTag { .. }
             | Self::MessageTooLarge { .. }
             | Self::TooMuchUnfinished { .. }
+            | Self::ReplyConsumerAcks
+            | Self::ReplyConsumerSet
             | Self::NoReplyConsumer
             | Self::InvalidExpiration { .. }
             | Self::UnacceptableTypeInHeader { .. }

@@ -2,7 +2,7 @@
 
 use leveret_core::ids::ChannelKey;
 use leveret_wire::{
-    content::{PropertyScan, RawProperties},
+    content::{ContentError, PropertyScan, RawProperties},
     value::{RawTable, RawValue, ShortString, raw_values},
 };
 
@@ -16,7 +16,7 @@ use crate::{
 const EXPIRATION_MAX_MILLIS: u64 = 315_360_000_000;
 
 /// The name that stands for the reply consumer of this channel.
-const REPLY_TO: &[u8] = b"amq.rabbitmq.reply-to";
+pub(super) const REPLY_TO: &[u8] = b"amq.rabbitmq.reply-to";
 
 /// Headers with extra routing keys. Nobody who gets the message may see the second.
 const CC: &[u8] = b"CC";
@@ -29,11 +29,15 @@ pub(crate) struct Publisher<'a> {
     pub(crate) user: &'a ShortString,
     pub(crate) is_impersonator: bool,
     pub(crate) message_size_max: u64,
+    /// Where replies go; the channel fills it in.
+    pub(crate) reply_address: Option<&'a ShortString>,
 }
 
 /// What the properties say that the broker acts on.
 #[derive(Debug, Default)]
 struct Facts {
+    /// The reply-to stands for the reply consumer of this channel.
+    wants_replies: bool,
     expiration_millis: Option<u64>,
     /// What the headers `CC` and `BCC` hold.
     extra_keys: ExtraKeys,
@@ -81,10 +85,9 @@ pub(crate) fn publish<S: Sink>(
         .headers
         .map(|table| properties.clone().into_bytes().slice_ref(table));
     let mut properties = properties;
-    if facts.extra_keys.has_bcc {
-        properties = properties
-            .without_header(BCC)
-            .map_err(ConnectionError::Content)?;
+    let reply_address = publisher.reply_address.filter(|_| facts.wants_replies);
+    if reply_address.is_some() || facts.extra_keys.has_bcc {
+        properties = rewritten(&properties, reply_address).map_err(ConnectionError::Content)?;
         headers = properties.headers().map_err(ConnectionError::Content)?;
     }
     let routed = sink.publish(Publish {
@@ -104,12 +107,25 @@ pub(crate) fn publish<S: Sink>(
     Ok(routed)
 }
 
+/// The properties without `BCC`, and with the address where replies go.
+fn rewritten(
+    properties: &RawProperties,
+    reply_address: Option<&ShortString>,
+) -> Result<RawProperties, ContentError> {
+    let properties = properties.without_header(BCC)?;
+    match reply_address {
+        Some(address) => properties.with_reply_to(address.clone()),
+        None => Ok(properties),
+    }
+}
+
 fn check(
     scan: &PropertyScan<'_>,
     properties: &RawProperties,
     publisher: Publisher<'_>,
 ) -> Result<Facts, ChannelError> {
-    if scan.reply_to == Some(REPLY_TO) {
+    let wants_replies = scan.reply_to == Some(REPLY_TO);
+    if wants_replies && publisher.reply_address.is_none() {
         return Err(ChannelError::NoReplyConsumer);
     }
     let expiration_millis = scan.expiration.map(expiration).transpose()?;
@@ -128,6 +144,7 @@ fn check(
         });
     }
     Ok(Facts {
+        wants_replies,
         expiration_millis,
         extra_keys,
     })
@@ -159,14 +176,11 @@ fn extra_keys(headers: &[u8], properties: &RawProperties) -> Result<ExtraKeys, C
                 return Err(ChannelError::UnacceptableTypeInHeader { header, type_name });
             }
         };
-        keys.extend(
-            raw_values(members)
-                .map_while(Result::ok)
-                .filter_map(|member| match member {
-                    RawValue::LongString(key) => ShortString::try_from(whole.slice_ref(key)).ok(),
-                    _ => None,
-                }),
-        );
+        for member in raw_values(members).map_while(Result::ok) {
+            if let RawValue::LongString(key) = member {
+                keys.extend(ShortString::try_from(whole.slice_ref(key)));
+            }
+        }
     }
     Ok(ExtraKeys {
         keys,

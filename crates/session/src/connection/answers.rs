@@ -173,6 +173,23 @@ impl Connection {
                 None
             }
             (
+                Then::ConsumingReplies {
+                    number,
+                    tag,
+                    nowait,
+                },
+                Answer::ReplyAddress(address),
+            ) => {
+                known.set_reply_consumer(number, tag.clone(), address);
+                if !nowait {
+                    let consumer_tag = tag.clone();
+                    self.put_on(channel, &basic::ConsumeOk { consumer_tag }.into());
+                    outgoing.append(&mut self.replies);
+                }
+                outgoing.add_consumer(ConsumerId { channel, number }, tag, true);
+                None
+            }
+            (
                 Then::Cancelled {
                     number,
                     tag,

@@ -402,6 +402,7 @@ impl Running {
             user: &self.user,
             is_impersonator: self.is_impersonator,
             message_size_max: self.message_size_max,
+            reply_address: None,
         };
         let routed = channel
             .publish(content, publisher, sink)

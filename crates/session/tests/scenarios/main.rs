@@ -5,6 +5,7 @@ mod confirms;
 mod connection_methods;
 mod consuming;
 mod deliveries;
+mod direct_reply_to;
 mod extra_keys;
 mod frame_order;
 mod framing_errors;

@@ -51,6 +51,9 @@ pub(crate) struct Recorder {
 /// No exchange or queue has this name.
 pub(crate) const MISSING: &str = "missing";
 
+/// The address of every reply consumer.
+pub(crate) const REPLY_ADDRESS: &str = "amq.rabbitmq.reply-to.address";
+
 /// No queue is bound by this key.
 pub(crate) const NOBODY: &str = "nobody";
 
@@ -547,6 +550,7 @@ pub(crate) fn answer_to(call: &Call) -> Answer {
                 },
             )
         }
+        Call::ConsumeReplies(_) => Answer::ReplyAddress(short(REPLY_ADDRESS)),
         Call::Get(get) => missing_queue(&get.queue, Answer::GetEmpty),
         Call::OpenVhost { .. }
         | Call::OpenChannel(_)
@@ -556,6 +560,7 @@ pub(crate) fn answer_to(call: &Call) -> Answer {
         | Call::ExchangeUnbind(_)
         | Call::QueueUnbind(_)
         | Call::Cancel(_)
+        | Call::CancelReplies(_)
         | Call::CatchUp
         | Call::CloseChannel(_)
         | Call::CloseConnection { .. }
