@@ -31,3 +31,18 @@ pub fn generate_name(prefix: &str) -> ShortString {
     );
     ShortString::try_from(name).expect("a prefix of the broker is short")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{generate_name, is_random_part};
+
+    #[test]
+    fn a_generated_name_is_known_by_its_random_part() {
+        let name = generate_name("prefix.");
+        let random = &name.as_bytes()["prefix.".len()..];
+        assert!(is_random_part(random));
+        assert!(!is_random_part(&random[1..]));
+        assert!(!is_random_part(b"abcdefghijklmnopqrstu."));
+        assert_ne!(generate_name("prefix."), name);
+    }
+}

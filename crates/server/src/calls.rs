@@ -68,11 +68,18 @@ impl Calls {
             Call::Login(login) => self.login(&login),
             Call::OpenVhost { vhost, user } => self.open_vhost(&vhost, &user, stage),
             Call::OpenChannel(_) | Call::CatchUp | Call::UpdateSecret { .. } => Answer::Done,
+            Call::Commit(_) => Answer::Committed {
+                accepted: self.outbox.committed().await,
+            },
             Call::CloseChannel(end) => {
+                stage.forget(end.channel);
                 self.release(&end);
                 Answer::Done
             }
             Call::CloseConnection { channels } => {
+                for end in &channels {
+                    stage.forget(end.channel);
+                }
                 self.end(&channels);
                 Answer::Done
             }

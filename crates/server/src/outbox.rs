@@ -33,6 +33,8 @@ const REPLIES_WATER_BYTES: usize = 64 * 1024 * 1024;
 pub(crate) struct ConnectionOutbox {
     state: Mutex<State>,
     bell: Notify,
+    /// Rings when a commit is decided; one reader waits for one commit.
+    commit_bell: Notify,
     /// Monotonic time zero of this connection.
     started: Instant,
     /// When the writer last wrote something, in milliseconds.
@@ -70,6 +72,7 @@ impl ConnectionOutbox {
         Self {
             state: Mutex::new(state),
             bell: Notify::new(),
+            commit_bell: Notify::new(),
             started,
             written_at: AtomicU64::new(0),
         }
@@ -111,6 +114,17 @@ impl ConnectionOutbox {
     /// Waits until there may be something to write.
     pub(crate) async fn rung(&self) {
         self.bell.notified().await;
+    }
+
+    /// Waits until the commit at hand is decided: whether every queue accepted its publishes.
+    pub(crate) async fn committed(&self) -> bool {
+        loop {
+            let committed = self.state.lock().outgoing.take_commit();
+            if let Some(accepted) = committed {
+                return accepted;
+            }
+            self.commit_bell.notified().await;
+        }
     }
 
     /// Takes everything that is to be written.
@@ -198,12 +212,16 @@ impl Outbox for ConnectionOutbox {
     }
 
     fn confirm(&self, answered: &[Answered]) {
-        self.with(|outgoing| {
+        let has_commit = self.with(|outgoing| {
             for Answered { confirm, accepted } in answered {
                 outgoing.confirm(confirm.channel, confirm.number, *accepted);
             }
             outgoing.flush_confirms();
+            outgoing.has_commit()
         });
+        if has_commit {
+            self.commit_bell.notify_one();
+        }
     }
 
     fn cancel(&self, consumers: &[ConsumerId]) {

@@ -62,6 +62,9 @@ pub enum Call {
     CancelReplies(ConsumerId),
     /// [`Answer::Got`], [`Answer::GetEmpty`] or [`Answer::Refused`].
     Get(Get),
+    /// A commit was staged: waits until every queue has answered its publishes, persistent ones after the
+    /// sync. [`Answer::Committed`].
+    Commit(ChannelKey),
     /// Nothing to carry out: the session has to learn what was delivered meanwhile, which giving the
     /// answer does. [`Answer::Done`].
     CatchUp,
@@ -320,6 +323,11 @@ pub enum Answer {
     },
     /// The consumer of replies exists.
     ReplyAddress(ShortString),
+    /// A transaction's publishes were answered.
+    Committed {
+        /// No queue refused one.
+        accepted: bool,
+    },
     /// A message for `basic.get`.
     Got {
         /// The queue it came from.

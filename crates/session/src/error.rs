@@ -81,6 +81,15 @@ pub enum ChannelError {
     /// `tx.select` on a confirming channel.
     #[error("cannot switch from confirm to tx mode")]
     TxInConfirm,
+    /// A queue refused a publish of a transaction; what others accepted stays.
+    #[error("partial tx completion")]
+    PartialCommit,
+    /// More waits for commits on this connection than [`crate::Settings::transaction_max`].
+    #[error("open transactions on this connection exceed {max} bytes")]
+    TransactionTooLarge {
+        /// The largest sum that would have been kept.
+        max: u64,
+    },
     /// `tx.commit` or `tx.rollback` without `tx.select`.
     #[error("channel is not transactional")]
     NotTransactional,
@@ -103,6 +112,8 @@ impl ChannelError {
             | Self::ForeignUserId { .. }
             | Self::ConfirmInTx
             | Self::TxInConfirm
+            | Self::PartialCommit
+            | Self::TransactionTooLarge { .. }
             | Self::NotTransactional => ReplyCode::PreconditionFailed,
         }
     }

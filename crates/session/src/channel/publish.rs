@@ -9,7 +9,7 @@ use leveret_wire::{
 use super::content::Finished;
 use crate::{
     error::{ChannelError, ConnectionError, Fault},
-    sink::{Publish, Routed, Sink},
+    sink::{Promise, Publish, Routed, Sink},
 };
 
 /// The longest a message may live: ten years.
@@ -54,7 +54,7 @@ struct ExtraKeys {
 /// Checks a content and hands it to the sink. The order of the checks is RabbitMQ's.
 pub(crate) fn publish<S: Sink>(
     content: Finished,
-    confirm: Option<u64>,
+    promise: Promise,
     publisher: Publisher<'_>,
     sink: &mut S,
 ) -> Result<Routed, Fault> {
@@ -95,7 +95,7 @@ pub(crate) fn publish<S: Sink>(
         exchange: head.exchange,
         routing_key: head.routing_key,
         mandatory: head.mandatory,
-        confirm,
+        promise,
         persistent,
         priority,
         expiration_millis: facts.expiration_millis,

@@ -21,4 +21,5 @@ mod returns;
 mod settling;
 mod support;
 mod topology;
+mod transactions;
 mod unfinished_contents;
