@@ -147,18 +147,23 @@ impl Exchange {
     /// Calls `found` with every destination that a message leads to, some more than once.
     pub(crate) fn matches<'a>(
         &'a self,
-        routing_key: &ShortString,
+        routing_keys: &[ShortString],
         headers: &dyn Fn() -> FieldTable,
         found: &mut dyn FnMut(&'a Destination),
     ) {
         match self.record.kind {
-            ExchangeKind::Direct => self
-                .bindings
-                .range(BindingId::before(routing_key)..)
-                .take_while(|(id, _)| id.key == *routing_key)
-                .for_each(|(id, _)| found(&id.destination)),
+            ExchangeKind::Direct => {
+                for key in routing_keys {
+                    self.bindings
+                        .range(BindingId::before(key)..)
+                        .take_while(|(id, _)| id.key == *key)
+                        .for_each(|(id, _)| found(&id.destination));
+                }
+            }
             ExchangeKind::Fanout => self.bindings.keys().for_each(|id| found(&id.destination)),
-            ExchangeKind::Topic => self.trie.matches(routing_key.as_bytes(), found),
+            ExchangeKind::Topic => routing_keys
+                .iter()
+                .for_each(|key| self.trie.matches(key.as_bytes(), found)),
             ExchangeKind::Headers if self.bindings.is_empty() => {}
             ExchangeKind::Headers => {
                 let headers = headers();

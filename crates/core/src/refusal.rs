@@ -240,6 +240,33 @@ pub enum Refusal {
         /// The value as RabbitMQ prints it.
         value: String,
     },
+    /// A binding to or from a reply address.
+    #[error("cannot bind or unbind to a volatile (direct reply-to) queue")]
+    ReplyAddressBound,
+    /// `basic.get` on a reply address.
+    #[error("basic.get not supported by volatile queue '{name}' in vhost '{vhost}'")]
+    ReplyAddressGet {
+        /// The address.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+    },
+    /// A consume from somebody else's reply address.
+    #[error("only creator channel may consume from queue '{name}' in vhost '{vhost}'")]
+    ReplyAddressOfAnother {
+        /// The address.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+    },
+    /// A second consumer of a reply address.
+    #[error("multiple consumers are unsupported for queue '{name}' in vhost '{vhost}'")]
+    ReplyAddressInUse {
+        /// The address.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+    },
     /// Something this broker does not do yet; `what` is a whole sentence.
     #[error("{what}")]
     NotImplemented {
@@ -264,7 +291,8 @@ impl Refusal {
             | Self::ReservedName { .. }
             | Self::SystemExchange { .. }
             | Self::InternalExchange { .. }
-            | Self::ExclusiveUse { .. } => ReplyCode::AccessRefused,
+            | Self::ExclusiveUse { .. }
+            | Self::ReplyAddressBound => ReplyCode::AccessRefused,
             Self::Locked { .. } => ReplyCode::ResourceLocked,
             Self::EmptyExchangeType
             | Self::UnknownExchangeType { .. }
@@ -278,8 +306,10 @@ impl Refusal {
             | Self::NotEmpty { .. }
             | Self::TooManyWildcards { .. }
             | Self::InvalidMatch { .. }
-            | Self::InvalidMatchType { .. } => ReplyCode::PreconditionFailed,
-            Self::NotImplemented { .. } => ReplyCode::NotImplemented,
+            | Self::InvalidMatchType { .. }
+            | Self::ReplyAddressOfAnother { .. }
+            | Self::ReplyAddressInUse { .. } => ReplyCode::PreconditionFailed,
+            Self::ReplyAddressGet { .. } | Self::NotImplemented { .. } => ReplyCode::NotImplemented,
             Self::DeprecatedFeature { .. } | Self::Storage { .. } => ReplyCode::InternalError,
         }
     }

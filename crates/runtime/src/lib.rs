@@ -20,6 +20,7 @@ mod outbox;
 mod promise;
 mod queue_handle;
 mod registry;
+mod replies;
 mod timers;
 mod transfers;
 mod users;
@@ -31,6 +32,7 @@ pub use self::{
     names::generate_name,
     outbox::{Answered, Outbox, Pressure},
     queue_handle::QueueHandle,
+    replies::{ReplyAddress, ReplyTarget, is_reply_name},
     users::{LoginRefused, User},
     vhost_handle::{QueueDeleted, QueueStatus, VhostHandle, VhostRefusal},
 };

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use leveret_core::{
     ids::{ConsumerId, QueueId},
+    message::Message,
     queue::{Confirm, Delivery},
 };
 
@@ -15,6 +16,10 @@ pub trait Outbox: Send + Sync + Debug {
     /// Takes deliveries of one queue, in order. What is for a consumer that is gone is dropped: the
     /// queue learns of that by the end of the channel.
     fn deliver(&self, queue: QueueId, deliveries: &[Delivery]) -> Pressure;
+
+    /// Takes a message for a consumer of replies, past any queue. What is for a consumer that is gone, or
+    /// does not fit, is dropped.
+    fn reply(&self, consumer: ConsumerId, message: &Message);
 
     /// Publishes that one of their queues answered.
     fn confirm(&self, answered: &[Answered]);

@@ -21,6 +21,7 @@ use leveret_core::{
     arguments::DeadLetter,
     dead_letter::{DeadMessage, Death},
     ids::{ChannelKey, ConnectionId, ConsumerId, QueueId, Seq, Timestamp},
+    message::Message,
     queue::{Command, Confirm, Delivery, Transfer},
     record::QueueRecord,
 };
@@ -125,10 +126,13 @@ impl Transfers {
     }
 }
 
+/// To the target queues it is one more publisher that waits for confirms; it never consumes.
 impl Outbox for Transfers {
     fn deliver(&self, _queue: QueueId, _deliveries: &[Delivery]) -> Pressure {
         Pressure::Low
     }
+
+    fn reply(&self, _consumer: ConsumerId, _message: &Message) {}
 
     /// A refusal is an answer too: the message is dead, and there is nobody to tell.
     fn confirm(&self, answered: &[Answered]) {
@@ -221,7 +225,7 @@ impl Transfers {
             let dead = DeadMessage::of(&message, death, &to);
             let targets: Vec<_> = dead
                 .iter()
-                .flat_map(|dead| snapshot.route_dead(dead))
+                .flat_map(|dead| snapshot.route_dead(dead).queues)
                 .filter_map(|id| registry.queue(id))
                 .filter(|target| {
                     dead.as_ref()

@@ -12,14 +12,19 @@ use arc_swap::ArcSwap;
 use leveret_core::{
     ids::{ChannelKey, ConnectionId, ConsumerId, QueueId},
     queue::{Answer, Command, ConsumerSettings, Got},
-    record::{BindingRecord, MetaChange, QueueRecord, Write},
+    record::{BindingRecord, Destination, MetaChange, QueueRecord, Write},
     refusal::{ObjectKind, Refusal},
     vhost::{ExchangeDeclare, QueueDeclare, QueueDeclared, Vhost},
 };
 use leveret_wire::value::ShortString;
 use parking_lot::Mutex;
 
-use crate::{broker::Services, outbox::Outbox, queue_handle::QueueHandle};
+use crate::{
+    broker::Services,
+    outbox::Outbox,
+    queue_handle::QueueHandle,
+    replies::{self, ReplyAddress, ReplyAddresses, ReplyTarget},
+};
 
 /// Why a vhost cannot be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -57,6 +62,8 @@ pub struct VhostHandle {
     snapshot: ArcSwap<Vhost>,
     /// Grows with every snapshot; what was found in an older one is to be looked up again.
     version: AtomicU64,
+    /// Who waits for replies without a queue.
+    replies: ReplyAddresses,
     /// Held by whoever changes the vhost.
     applier: Mutex<Applier>,
 }
@@ -74,6 +81,7 @@ impl VhostHandle {
             services,
             snapshot: ArcSwap::from_pointee(vhost),
             version: AtomicU64::new(1),
+            replies: ReplyAddresses::default(),
             applier: Mutex::default(),
         })
     }
@@ -128,12 +136,13 @@ impl VhostHandle {
     ///
     /// # Errors
     ///
-    /// See [`Vhost::bind`].
+    /// [`Refusal::ReplyAddressBound`]; else see [`Vhost::bind`].
     pub async fn bind(
         &self,
         binding: BindingRecord,
         connection: ConnectionId,
     ) -> Result<(), Refusal> {
+        refuse_reply_address(&binding)?;
         self.change(|vhost| vhost.bind(binding, connection))?;
         self.services.metadata_stored().await;
         Ok(())
@@ -143,12 +152,13 @@ impl VhostHandle {
     ///
     /// # Errors
     ///
-    /// See [`Vhost::unbind`].
+    /// [`Refusal::ReplyAddressBound`]; else see [`Vhost::unbind`].
     pub async fn unbind(
         &self,
         binding: &BindingRecord,
         connection: ConnectionId,
     ) -> Result<(), Refusal> {
+        refuse_reply_address(binding)?;
         self.change(|vhost| vhost.unbind(binding, connection))?;
         self.services.metadata_stored().await;
         Ok(())
@@ -164,6 +174,9 @@ impl VhostHandle {
         asked: QueueDeclare,
         connection: ConnectionId,
     ) -> Result<QueueStatus, Refusal> {
+        if let Some(status) = self.reply_status(&asked.name) {
+            return status;
+        }
         let record = {
             let mut applier = self.applier.lock();
             let mut vhost = Vhost::clone(&self.snapshot.load());
@@ -204,6 +217,9 @@ impl VhostHandle {
         name: &ShortString,
         connection: ConnectionId,
     ) -> Result<QueueStatus, Refusal> {
+        if let Some(status) = self.reply_status(name) {
+            return status;
+        }
         let snapshot = self.snapshot.load();
         Ok(self.status(snapshot.usable_queue(name, connection)?))
     }
@@ -244,6 +260,9 @@ impl VhostHandle {
         name: &ShortString,
         connection: ConnectionId,
     ) -> Result<u64, Refusal> {
+        if replies::is_reply_address(name) {
+            return Ok(0);
+        }
         let handle = self.usable_queue(name, connection)?;
         match handle.ask(|request| Command::Purge { request }).await {
             Some(Answer::Purged(ready)) => Ok(ready),
@@ -256,7 +275,8 @@ impl VhostHandle {
     ///
     /// # Errors
     ///
-    /// [`Refusal::NotFound`], [`Refusal::Locked`], [`Refusal::ExclusiveUse`].
+    /// [`Refusal::NotFound`], [`Refusal::Locked`], [`Refusal::ExclusiveUse`]; for a reply address
+    /// [`Refusal::ReplyAddressOfAnother`] or [`Refusal::ReplyAddressInUse`].
     pub async fn subscribe(
         &self,
         name: &ShortString,
@@ -264,6 +284,9 @@ impl VhostHandle {
         settings: ConsumerSettings,
         outbox: Arc<dyn Outbox>,
     ) -> Result<Arc<QueueHandle>, Refusal> {
+        if replies::is_reply_address(name) {
+            return Err(self.reply_address_taken(name, consumer.channel));
+        }
         let connection = consumer.channel.connection;
         let handle = self.usable_queue(name, connection)?;
         handle.announce_consumers().await;
@@ -287,13 +310,17 @@ impl VhostHandle {
     ///
     /// # Errors
     ///
-    /// [`Refusal::NotFound`], [`Refusal::Locked`].
+    /// [`Refusal::NotFound`], [`Refusal::Locked`], [`Refusal::ReplyAddressGet`].
     pub async fn get(
         &self,
         name: &ShortString,
         channel: ChannelKey,
         no_ack: bool,
     ) -> Result<Option<(QueueId, Got)>, Refusal> {
+        if replies::is_reply_address(name) {
+            let (name, vhost) = (name.clone(), self.name.clone());
+            return Err(Refusal::ReplyAddressGet { name, vhost });
+        }
         let handle = self.usable_queue(name, channel.connection)?;
         handle.announce_consumers().await;
         match handle
@@ -307,6 +334,29 @@ impl VhostHandle {
             Some(Answer::Got(got)) => Ok(got.map(|got| (handle.id(), got))),
             _ => Err(self.queue_not_found(name)),
         }
+    }
+
+    /// From now on what is published to the address goes to this consumer.
+    pub fn add_reply_consumer(
+        self: &Arc<Self>,
+        consumer: ConsumerId,
+        outbox: Arc<dyn Outbox>,
+    ) -> ReplyAddress {
+        ReplyAddress {
+            vhost: self.clone(),
+            address: self.replies.add(consumer, outbox),
+            consumer,
+        }
+    }
+
+    /// The consumer behind an address, while there is one.
+    #[must_use]
+    pub fn reply_target(&self, address: &ShortString) -> Option<ReplyTarget> {
+        self.replies.find(address)
+    }
+
+    pub(crate) const fn replies(&self) -> &ReplyAddresses {
+        &self.replies
     }
 
     /// A connection is gone: so are its exclusive queues. Their consumers are all its own.
@@ -409,6 +459,36 @@ impl VhostHandle {
             .ok_or_else(|| self.queue_not_found(name))
     }
 
+    /// What a declare of a name for replies answers: an address that lives is a queue with a consumer.
+    fn reply_status(&self, name: &ShortString) -> Option<Result<QueueStatus, Refusal>> {
+        let is_address = replies::is_reply_name(name);
+        if !is_address && !replies::is_reply_to(name) {
+            return None;
+        }
+        if is_address && self.replies.find(name).is_none() {
+            return Some(Err(self.queue_not_found(name)));
+        }
+        Some(Ok(QueueStatus {
+            name: name.clone(),
+            ready: 0,
+            consumers: 1,
+        }))
+    }
+
+    /// Why nobody consumes from an address by its name.
+    fn reply_address_taken(&self, name: &ShortString, channel: ChannelKey) -> Refusal {
+        let is_own = self
+            .replies
+            .find(name)
+            .is_some_and(|target| target.consumer().channel == channel);
+        let (name, vhost) = (name.clone(), self.name.clone());
+        if is_own {
+            Refusal::ReplyAddressInUse { name, vhost }
+        } else {
+            Refusal::ReplyAddressOfAnother { name, vhost }
+        }
+    }
+
     fn queue_not_found(&self, name: &ShortString) -> Refusal {
         Refusal::NotFound {
             kind: ObjectKind::Queue,
@@ -432,5 +512,12 @@ impl VhostHandle {
             ready: depth.ready,
             consumers: consumers as u64,
         }
+    }
+}
+
+fn refuse_reply_address(binding: &BindingRecord) -> Result<(), Refusal> {
+    match &binding.destination {
+        Destination::Queue(name) if replies::is_reply_name(name) => Err(Refusal::ReplyAddressBound),
+        Destination::Queue(_) | Destination::Exchange(_) => Ok(()),
     }
 }

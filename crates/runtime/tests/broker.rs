@@ -62,6 +62,10 @@ impl Outbox for Recorder {
         self.changed.notify_all();
     }
 
+    fn reply(&self, _consumer: ConsumerId, message: &Message) {
+        panic!("nobody here asked for replies: {message:?}");
+    }
+
     fn cancel(&self, consumers: &[ConsumerId]) {
         self.came.lock().cancelled.extend(consumers);
         self.changed.notify_all();
@@ -510,7 +514,7 @@ async fn durable_topology_is_there_after_a_kill_and_the_rest_is_not() {
     let again = Scenario::start(left.path()).vhost.snapshot();
     let no_headers = FieldTable::default;
     let route = again
-        .route(&name("kept"), &name("a.b"), &no_headers)
+        .route(&name("kept"), &[name("a.b")], &no_headers)
         .expect("stored");
     assert_eq!(route.queues.len(), 1);
     assert!(again.exchange(&name("gone")).is_err());

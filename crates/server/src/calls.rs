@@ -1,6 +1,6 @@
 //! Carries out what a session cannot answer by itself.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use leveret_core::{
     ids::{ChannelKey, ConnectionId, ConsumerId},
@@ -9,7 +9,7 @@ use leveret_core::{
     refusal::Refusal,
     vhost,
 };
-use leveret_runtime::{Broker, QueueHandle, VhostHandle};
+use leveret_runtime::{Broker, QueueHandle, ReplyAddress, VhostHandle};
 use leveret_session::{
     Answer, Call, ChannelEnd, Consume, ExchangeBind, ExchangeDeclare, ExchangeUnbind, Get, Login,
     OpenRefusal, QueueBind, QueueDeclare, QueueUnbind,
@@ -27,6 +27,8 @@ pub(crate) struct Calls {
     pub(crate) broker: Arc<Broker>,
     pub(crate) outbox: Arc<ConnectionOutbox>,
     vhost: Option<Arc<VhostHandle>>,
+    /// Of the channels that consume replies, one each.
+    reply_addresses: BTreeMap<ChannelKey, ReplyAddress>,
 }
 
 /// What is to be done once the answer stands in the outgoing buffer.
@@ -52,6 +54,7 @@ impl Calls {
             broker,
             outbox,
             vhost: None,
+            reply_addresses: BTreeMap::new(),
         }
     }
 
@@ -65,11 +68,18 @@ impl Calls {
             Call::Login(login) => self.login(&login),
             Call::OpenVhost { vhost, user } => self.open_vhost(&vhost, &user, stage),
             Call::OpenChannel(_) | Call::CatchUp | Call::UpdateSecret { .. } => Answer::Done,
+            Call::Commit(_) => Answer::Committed {
+                accepted: self.outbox.committed().await,
+            },
             Call::CloseChannel(end) => {
+                stage.forget(end.channel);
                 self.release(&end);
                 Answer::Done
             }
             Call::CloseConnection { channels } => {
+                for end in &channels {
+                    stage.forget(end.channel);
+                }
                 self.end(&channels);
                 Answer::Done
             }
@@ -81,6 +91,17 @@ impl Calls {
                 }
                 self.outbox
                     .remove_consumers(|known| *known == cancel.consumer);
+                Answer::Done
+            }
+            Call::ConsumeReplies(consumer) => {
+                let outbox = self.outbox.clone();
+                let address = self.open().add_reply_consumer(consumer, outbox);
+                let answer = Answer::ReplyAddress(address.address().clone());
+                self.reply_addresses.insert(consumer.channel, address);
+                answer
+            }
+            Call::CancelReplies(consumer) => {
+                self.reply_addresses.remove(&consumer.channel);
                 Answer::Done
             }
             Call::Consume(consume) => return self.consume(consume).await,
@@ -167,7 +188,7 @@ impl Calls {
     }
 
     /// The connection is over: channels are released, exclusive queues go.
-    pub(crate) fn end(&self, channels: &[ChannelEnd]) {
+    pub(crate) fn end(&mut self, channels: &[ChannelEnd]) {
         for end in channels {
             self.release(end);
         }
@@ -322,8 +343,9 @@ impl Calls {
         }
     }
 
-    fn release(&self, end: &ChannelEnd) {
+    fn release(&mut self, end: &ChannelEnd) {
         let ChannelEnd { channel, queues } = end;
+        self.reply_addresses.remove(channel);
         for queue in queues.iter().filter_map(|&id| self.broker.queue(id)) {
             queue.submit(&mut vec![Command::Release {
                 channel: *channel,

@@ -10,7 +10,8 @@ use std::{
 
 use bytes::Bytes;
 use leveret_core::{
-    ids::{ConsumerId, QueueId},
+    ids::{ConsumerId, QueueId, Seq},
+    message::Message,
     queue::Delivery,
 };
 use leveret_runtime::{Answered, Outbox, Pressure, QueueHandle};
@@ -23,11 +24,17 @@ const HIGH_WATER_BYTES: usize = 8 * 1024 * 1024;
 /// At this many bytes they go on.
 const LOW_WATER_BYTES: usize = 2 * 1024 * 1024;
 
+/// Above this many bytes replies without a queue are dropped: unlike a queue's messages they have nowhere
+/// to wait, and nobody was promised more than an attempt.
+const REPLIES_WATER_BYTES: usize = 64 * 1024 * 1024;
+
 /// Encoded bytes on their way to the socket, and a bell for the writer.
 #[derive(Debug)]
 pub(crate) struct ConnectionOutbox {
     state: Mutex<State>,
     bell: Notify,
+    /// Rings when a commit is decided; one reader waits for one commit.
+    commit_bell: Notify,
     /// Monotonic time zero of this connection.
     started: Instant,
     /// When the writer last wrote something, in milliseconds.
@@ -65,6 +72,7 @@ impl ConnectionOutbox {
         Self {
             state: Mutex::new(state),
             bell: Notify::new(),
+            commit_bell: Notify::new(),
             started,
             written_at: AtomicU64::new(0),
         }
@@ -106,6 +114,17 @@ impl ConnectionOutbox {
     /// Waits until there may be something to write.
     pub(crate) async fn rung(&self) {
         self.bell.notified().await;
+    }
+
+    /// Waits until the commit at hand is decided: whether every queue accepted its publishes.
+    pub(crate) async fn committed(&self) -> bool {
+        loop {
+            let committed = self.state.lock().outgoing.take_commit();
+            if let Some(accepted) = committed {
+                return accepted;
+            }
+            self.commit_bell.notified().await;
+        }
     }
 
     /// Takes everything that is to be written.
@@ -182,13 +201,27 @@ impl Outbox for ConnectionOutbox {
         }
     }
 
-    fn confirm(&self, answered: &[Answered]) {
+    fn reply(&self, consumer: ConsumerId, message: &Message) {
         self.with(|outgoing| {
+            if outgoing.pending_bytes() <= REPLIES_WATER_BYTES {
+                // No ack will ask for queue and position.
+                let (queue, seq) = (QueueId::default(), Seq::default());
+                outgoing.deliver(consumer, queue, seq, false, message);
+            }
+        });
+    }
+
+    fn confirm(&self, answered: &[Answered]) {
+        let has_commit = self.with(|outgoing| {
             for Answered { confirm, accepted } in answered {
                 outgoing.confirm(confirm.channel, confirm.number, *accepted);
             }
             outgoing.flush_confirms();
+            outgoing.has_commit()
         });
+        if has_commit {
+            self.commit_bell.notify_one();
+        }
     }
 
     fn cancel(&self, consumers: &[ConsumerId]) {

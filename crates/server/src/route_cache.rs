@@ -3,8 +3,11 @@
 use std::{collections::HashMap, sync::Arc};
 
 use foldhash::fast::RandomState;
-use leveret_core::{refusal::Refusal, vhost::Vhost};
-use leveret_runtime::{Broker, QueueHandle, VhostHandle};
+use leveret_core::{
+    refusal::Refusal,
+    vhost::{self, Vhost},
+};
+use leveret_runtime::{Broker, QueueHandle, ReplyTarget, VhostHandle, is_reply_name};
 use leveret_wire::value::{FieldTable, ShortString};
 use smallvec::SmallVec;
 
@@ -42,14 +45,27 @@ impl RouteCache {
         }
     }
 
-    /// Where a message goes. `headers` is called only if they matter.
+    /// Where a message with these routing keys goes. `headers` is called only if they matter.
     pub(crate) fn route(
         &mut self,
         exchange: &ShortString,
         routing_key: &ShortString,
+        extra_keys: &[ShortString],
         headers: &dyn Fn() -> FieldTable,
     ) -> Result<Arc<Route>, Refusal> {
         self.refresh();
+        if !extra_keys.is_empty() {
+            // Whatever the sender chose for this message: not worth remembering.
+            let mut keys = Vec::with_capacity(1 + extra_keys.len());
+            keys.push(routing_key.clone());
+            keys.extend_from_slice(extra_keys);
+            let found = self.snapshot.route(exchange, &keys, headers)?;
+            return Ok(Arc::new(self.queues(&found)));
+        }
+        if exchange.is_empty() && is_reply_name(routing_key) {
+            // No queue has such a name, and there may be one for each request.
+            return Ok(Arc::default());
+        }
         self.key.clear();
         // The length keeps `a` + `bc` and `ab` + `c` apart; a short string has 255 bytes at most.
         self.key.extend(u8::try_from(exchange.as_bytes().len()));
@@ -58,13 +74,9 @@ impl RouteCache {
         if let Some(route) = self.routes.get(self.key.as_slice()) {
             return Ok(route.clone());
         }
-        let found = self.snapshot.route(exchange, routing_key, headers)?;
-        let queues = found
-            .queues
-            .iter()
-            .filter_map(|&id| self.broker.queue(id))
-            .collect();
-        let route = Arc::new(queues);
+        let keys = std::slice::from_ref(routing_key);
+        let found = self.snapshot.route(exchange, keys, headers)?;
+        let route = Arc::new(self.queues(&found));
         if found.by_key_alone {
             if self.routes.len() >= ROUTES_MAX {
                 self.routes.clear();
@@ -75,12 +87,40 @@ impl RouteCache {
         Ok(route)
     }
 
+    /// Who waits for this message as a reply: keys of the default exchange may be reply addresses.
+    pub(crate) fn reply_targets(
+        &self,
+        exchange: &ShortString,
+        routing_key: &ShortString,
+        extra_keys: &[ShortString],
+    ) -> Vec<ReplyTarget> {
+        let mut targets: Vec<ReplyTarget> = Vec::new();
+        if exchange.is_empty() {
+            for key in std::iter::once(routing_key).chain(extra_keys) {
+                if is_reply_name(key)
+                    && let Some(target) = self.vhost.reply_target(key)
+                    && !targets
+                        .iter()
+                        .any(|known| known.consumer() == target.consumer())
+                {
+                    targets.push(target);
+                }
+            }
+        }
+        targets
+    }
+
     /// The exchange could be published to.
     pub(crate) fn check_exchange(&mut self, exchange: &ShortString) -> Result<(), Refusal> {
         self.refresh();
         self.snapshot
-            .route(exchange, &ShortString::default(), &FieldTable::default)
+            .route(exchange, &[], &FieldTable::default)
             .map(|_| ())
+    }
+
+    fn queues(&self, found: &vhost::Route) -> Route {
+        let queues = found.queues.iter();
+        queues.filter_map(|&id| self.broker.queue(id)).collect()
     }
 
     fn refresh(&mut self) {

@@ -1,6 +1,6 @@
 //! What one read of a connection asks of queues, collected per queue and submitted once each.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use leveret_core::{
     ids::{ChannelKey, QueueId},
@@ -8,8 +8,8 @@ use leveret_core::{
     queue::{Command, Confirm},
     refusal::Refusal,
 };
-use leveret_runtime::{Broker, QueueHandle, VhostHandle, generate_name};
-use leveret_session::{Outgoing, Publish, Routed, Settle, Sink};
+use leveret_runtime::{Broker, QueueHandle, ReplyTarget, VhostHandle, generate_name};
+use leveret_session::{Commit, Outgoing, Promise, Publish, Routed, Settle, Sink};
 use leveret_wire::value::{FieldTable, ShortString};
 
 use crate::route_cache::{Route, RouteCache};
@@ -24,7 +24,13 @@ pub(crate) struct Stage {
     /// Set when a vhost was opened; nothing is published before.
     routes: Option<RouteCache>,
     batches: Batches,
+    /// What transactions settled: submitted behind everything else.
+    settles: Batches,
     confirms: Vec<Expected>,
+    /// What was published in open transactions.
+    transactions: BTreeMap<ChannelKey, Vec<Pending>>,
+    /// What goes straight to those who asked for it.
+    replies: Vec<(ReplyTarget, Message)>,
     /// Something was published since the last look.
     published: bool,
     /// Queues were given work since the last look.
@@ -46,6 +52,13 @@ struct Batch {
 }
 
 impl Batches {
+    const fn new() -> Self {
+        Self {
+            list: Vec::new(),
+            used: 0,
+        }
+    }
+
     /// The commands for this queue; `find` is asked for a queue that has none yet.
     fn of(
         &mut self,
@@ -84,11 +97,20 @@ impl Batches {
     }
 }
 
-/// A confirm that is owed once so many queues have answered.
+/// A confirm that is owed once so many queues have answered, or a commit.
 #[derive(Debug)]
 struct Expected {
     confirm: Confirm,
     queues: u32,
+    is_commit: bool,
+}
+
+/// A message whose way is known.
+#[derive(Debug)]
+struct Pending {
+    message: Message,
+    route: Arc<Route>,
+    replies_to: Vec<ReplyTarget>,
 }
 
 impl Stage {
@@ -96,11 +118,11 @@ impl Stage {
         Self {
             broker,
             routes: None,
-            batches: Batches {
-                list: Vec::new(),
-                used: 0,
-            },
+            batches: Batches::new(),
+            settles: Batches::new(),
             confirms: Vec::new(),
+            transactions: BTreeMap::new(),
+            replies: Vec::new(),
             published: false,
             submitted: false,
         }
@@ -120,8 +142,17 @@ impl Stage {
         if self.confirms.is_empty() {
             return;
         }
-        for Expected { confirm, queues } in self.confirms.drain(..) {
-            outgoing.expect_confirm(confirm.channel, confirm.number, queues);
+        for expected in self.confirms.drain(..) {
+            let Expected {
+                confirm: Confirm { channel, number },
+                queues,
+                is_commit,
+            } = expected;
+            if is_commit {
+                outgoing.expect_commit(channel, number, queues);
+            } else {
+                outgoing.expect_confirm(channel, number, queues);
+            }
         }
         outgoing.flush_confirms();
     }
@@ -131,14 +162,33 @@ impl Stage {
         std::mem::take(&mut self.submitted)
     }
 
-    /// One lock round per queue.
+    /// One lock round per queue, after the replies.
     pub(crate) fn submit(&mut self) {
-        self.submitted |= self.batches.used > 0;
+        for (target, message) in self.replies.drain(..) {
+            target.reply(&message);
+        }
+        self.submitted |= self.batches.used + self.settles.used > 0;
         self.batches.submit();
+        // What a transaction passed on reaches the store before the store forgets where it came from.
+        self.settles.submit();
     }
 
-    fn enqueue(&mut self, route: &Route, message: &Message, confirm: Option<Confirm>) {
-        for queue in route {
+    /// The channel is gone, and so is what it did not commit.
+    pub(crate) fn forget(&mut self, channel: ChannelKey) {
+        self.transactions.remove(&channel);
+    }
+
+    fn enqueue(&mut self, pending: Pending, confirm: Option<Confirm>) {
+        let Pending {
+            message,
+            route,
+            replies_to,
+        } = pending;
+        let replies = replies_to
+            .into_iter()
+            .map(|target| (target, message.clone()));
+        self.replies.extend(replies);
+        for queue in route.iter() {
             if let Some(commands) = self.batches.of(queue.id(), || Some(queue.clone())) {
                 commands.push(Command::Enqueue {
                     message: message.clone(),
@@ -165,20 +215,29 @@ impl Sink for Stage {
                 .and_then(decode)
                 .unwrap_or_default()
         };
+        let (exchange, key) = (&publish.exchange, &publish.routing_key);
         let route = self
             .routes()
-            .route(&publish.exchange, &publish.routing_key, &headers)?;
+            .route(exchange, key, &publish.extra_keys, &headers)?;
+        let targets = self
+            .routes()
+            .reply_targets(exchange, key, &publish.extra_keys);
+        let is_routed = !(route.is_empty() && targets.is_empty());
         self.published = true;
-        let number = publish.confirm;
-        let confirm = number.map(|number| Confirm {
-            channel: publish.channel,
-            number,
-        });
-        if let Some(confirm) = confirm {
-            let queues = u32::try_from(route.len()).unwrap_or(u32::MAX);
-            self.confirms.push(Expected { confirm, queues });
-        }
-        if route.is_empty() && !publish.mandatory {
+        let channel = publish.channel;
+        let confirm = match publish.promise {
+            Promise::Nothing | Promise::Commit => None,
+            Promise::Confirm(number) => {
+                let confirm = Confirm { channel, number };
+                self.confirms.push(Expected {
+                    confirm,
+                    queues: u32::try_from(route.len()).unwrap_or(u32::MAX),
+                    is_commit: false,
+                });
+                Some(confirm)
+            }
+        };
+        if !is_routed && !publish.mandatory {
             return Ok(Routed::Taken);
         }
         let life = Life {
@@ -194,11 +253,47 @@ impl Sink for Stage {
             priority: publish.priority,
         };
         let message = Message::with_life(parts, life);
-        if route.is_empty() {
+        if !is_routed {
             return Ok(Routed::Returned(message));
         }
-        self.enqueue(&route, &message, confirm);
+        let pending = Pending {
+            message,
+            route,
+            replies_to: targets,
+        };
+        if publish.promise == Promise::Commit {
+            self.transactions.entry(channel).or_default().push(pending);
+        } else {
+            self.enqueue(pending, confirm);
+        }
         Ok(Routed::Taken)
+    }
+
+    fn commit(&mut self, commit: Commit) {
+        let Commit {
+            channel,
+            number,
+            settles,
+        } = commit;
+        let confirm = Confirm { channel, number };
+        let mut queues = 0;
+        for pending in self.transactions.remove(&channel).unwrap_or_default() {
+            queues += pending.route.len();
+            self.enqueue(pending, Some(confirm));
+        }
+        self.published = true;
+        self.confirms.push(Expected {
+            confirm,
+            queues: u32::try_from(queues).unwrap_or(u32::MAX),
+            is_commit: true,
+        });
+        for settle in settles {
+            stage_settle(&mut self.settles, &self.broker, settle);
+        }
+    }
+
+    fn rollback(&mut self, channel: ChannelKey) {
+        self.forget(channel);
     }
 
     fn check_exchange(
@@ -210,19 +305,20 @@ impl Sink for Stage {
     }
 
     fn settle(&mut self, settle: Settle) {
-        // A queue that is gone needs no settling.
-        if let Some(commands) = self
-            .batches
-            .of(settle.queue, || self.broker.queue(settle.queue))
-        {
-            commands.push(Command::Settle {
-                seq: settle.seq,
-                outcome: settle.outcome,
-            });
-        }
+        stage_settle(&mut self.batches, &self.broker, settle);
     }
 
     fn generate_name(&mut self, prefix: &str) -> ShortString {
         generate_name(prefix)
+    }
+}
+
+fn stage_settle(batches: &mut Batches, broker: &Broker, settle: Settle) {
+    // A queue that is gone needs no settling.
+    if let Some(commands) = batches.of(settle.queue, || broker.queue(settle.queue)) {
+        commands.push(Command::Settle {
+            seq: settle.seq,
+            outcome: settle.outcome,
+        });
     }
 }

@@ -55,8 +55,16 @@ pub enum Call {
     Consume(Consume),
     /// [`Answer::Done`], also when the consumer is gone already. The queue hands it nothing any more.
     Cancel(Cancel),
+    /// From now on what is published to the address in [`Answer::ReplyAddress`] is handed straight to
+    /// this consumer, at most once. A channel has one such consumer; it goes with its channel.
+    ConsumeReplies(ConsumerId),
+    /// [`Answer::Done`]. The address is nobody's any more.
+    CancelReplies(ConsumerId),
     /// [`Answer::Got`], [`Answer::GetEmpty`] or [`Answer::Refused`].
     Get(Get),
+    /// A commit was staged: waits until every queue has answered its publishes, persistent ones after the
+    /// sync. [`Answer::Committed`].
+    Commit(ChannelKey),
     /// Nothing to carry out: the session has to learn what was delivered meanwhile, which giving the
     /// answer does. [`Answer::Done`].
     CatchUp,
@@ -312,6 +320,13 @@ pub enum Answer {
     ConsumeOk {
         /// The queue it is on.
         queue: QueueId,
+    },
+    /// The consumer of replies exists.
+    ReplyAddress(ShortString),
+    /// A transaction's publishes were answered.
+    Committed {
+        /// No queue refused one.
+        accepted: bool,
     },
     /// A message for `basic.get`.
     Got {

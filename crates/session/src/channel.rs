@@ -9,7 +9,9 @@ mod consuming;
 mod content;
 mod ledger;
 mod publish;
+mod replies;
 mod topology;
+mod transaction;
 
 use bytes::{Bytes, BytesMut};
 use leveret_core::{
@@ -21,11 +23,13 @@ use leveret_wire::{
     content::ContentHeader,
     frame,
     ids::{ChannelId, ClassId, DeliveryTag, MethodId},
-    method::{Method, access, basic, channel, confirm, tx},
+    method::{Method, access, basic, channel, confirm},
     value::ShortString,
 };
 
-use self::{consumers::Consumers, ledger::Ledger};
+use self::{
+    consumers::Consumers, ledger::Ledger, replies::ReplyConsumer, transaction::Transaction,
+};
 pub(crate) use self::{
     content::{Content, Finished, Head},
     ledger::Unacked,
@@ -35,7 +39,7 @@ use crate::{
     call::{Call, ChannelEnd},
     error::{ChannelError, ConnectionError, Fault, MethodIds},
     outgoing::Delivered,
-    sink::{Routed, Settle, Sink},
+    sink::{Promise, Routed, Settle, Sink},
 };
 
 /// Class and method of `basic.publish`, which faults of its content blame.
@@ -51,7 +55,7 @@ pub(crate) const ACK: MethodIds = (
 );
 
 /// How publishes of a channel are answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Mode {
     /// Not at all.
     Normal,
@@ -61,8 +65,7 @@ enum Mode {
         next: u64,
     },
     /// Together, at the commit.
-    #[expect(dead_code, reason = "tx.select is refused until transactions exist")]
-    Tx,
+    Tx(Box<Transaction>),
 }
 
 /// Which side has closed.
@@ -82,8 +85,12 @@ pub(crate) struct Channel {
     content: Content,
     /// What the connection counts for [`Self::content`].
     counted_bytes: u64,
+    /// What the connection counts for an open transaction.
+    counted_transaction: u64,
     ledger: Ledger,
     consumers: Consumers,
+    /// The consumer of replies, which is on no queue.
+    reply_consumer: Option<ReplyConsumer>,
     next_consumer: u32,
     /// For consumers that come from now on; 0 for no bound.
     prefetch: u16,
@@ -128,6 +135,12 @@ pub(crate) enum Then {
         no_ack: bool,
         nowait: bool,
     },
+    /// `basic.consume-ok` of the reply consumer.
+    ConsumingReplies {
+        number: u32,
+        tag: ShortString,
+        nowait: bool,
+    },
     /// `basic.cancel-ok`.
     Cancelled {
         number: u32,
@@ -136,6 +149,8 @@ pub(crate) enum Then {
     },
     /// `basic.get-ok` or `get-empty`.
     Got { no_ack: bool },
+    /// `tx.commit-ok`.
+    Committed,
     /// `basic.recover-ok`, then the ledger goes back.
     Recovered { has_reply: bool },
 }
@@ -148,8 +163,10 @@ impl Channel {
             mode: Mode::Normal,
             content: Content::Idle,
             counted_bytes: 0,
+            counted_transaction: 0,
             ledger: Ledger::default(),
             consumers: Consumers::default(),
+            reply_consumer: None,
             next_consumer: 1,
             prefetch: 0,
             last_queue: None,
@@ -168,7 +185,9 @@ impl Channel {
     pub(crate) fn end(&self) -> ChannelEnd {
         let unacked = self.ledger.iter().map(|unacked| unacked.queue);
         let mut queues: Vec<QueueId> = Vec::new();
-        for queue in self.consumers.queues().chain(unacked) {
+        let transaction = self.open_transaction();
+        let settled = transaction.into_iter().flat_map(Transaction::queues);
+        for queue in self.consumers.queues().chain(unacked).chain(settled) {
             // Neighbours are mostly of the same queue.
             if queues.last() != Some(&queue)
                 && let Err(at) = queues.binary_search(&queue)
@@ -195,6 +214,7 @@ impl Channel {
             state: State::AwaitCloseOk,
             content,
             counted_bytes: self.counted_bytes,
+            counted_transaction: self.counted_transaction,
             ..Self::new(self.key)
         };
     }
@@ -208,7 +228,7 @@ impl Channel {
     /// Takes everything unacked, in the order of the tags.
     pub(crate) fn take_unacked(&mut self) -> Vec<Unacked> {
         let mut unacked = Vec::new();
-        self.ledger.take_all(|taken| unacked.push(taken));
+        self.ledger.take_all(|_, taken| unacked.push(taken));
         unacked
     }
 
@@ -225,6 +245,7 @@ impl Channel {
     /// A consumer ended, by either side.
     pub(crate) fn remove_consumer(&mut self, number: u32) {
         self.consumers.remove(number);
+        self.reply_consumer.take_if(|known| known.number == number);
     }
 
     /// Bytes of a half-received content, as the connection counts them: what they were, what they are.
@@ -236,6 +257,32 @@ impl Channel {
     /// Bytes the connection counts for this channel.
     pub(crate) const fn counted_bytes(&self) -> u64 {
         self.counted_bytes
+    }
+
+    /// Bytes of an open transaction, as the connection counts them: what they were, what they are.
+    pub(crate) fn recount_transaction(&mut self) -> (u64, u64) {
+        let held = self.open_transaction().map_or(0, Transaction::bytes);
+        (std::mem::replace(&mut self.counted_transaction, held), held)
+    }
+
+    /// Bytes the connection counts for an open transaction.
+    pub(crate) const fn counted_transaction(&self) -> u64 {
+        self.counted_transaction
+    }
+
+    /// Where messages are returned to in a transaction: they leave with its commit.
+    pub(crate) fn held_returns(&mut self) -> Option<&mut BytesMut> {
+        match &mut self.mode {
+            Mode::Tx(transaction) => Some(transaction.returns()),
+            Mode::Normal | Mode::Confirm { .. } => None,
+        }
+    }
+
+    fn open_transaction(&self) -> Option<&Transaction> {
+        match &self.mode {
+            Mode::Tx(transaction) => Some(transaction),
+            Mode::Normal | Mode::Confirm { .. } => None,
+        }
     }
 
     /// The half-received content keeps no read buffer any more.
@@ -280,16 +327,26 @@ impl Channel {
         publisher: Publisher<'_>,
         sink: &mut S,
     ) -> Result<Routed, Fault> {
-        let confirm = match &mut self.mode {
+        let promise = match &mut self.mode {
             _ if self.state == State::AwaitCloseOk => return Ok(Routed::Taken),
-            Mode::Normal | Mode::Tx => None,
+            Mode::Normal => Promise::Nothing,
+            Mode::Tx(transaction) => {
+                let body_bytes = content.body.as_ref().map_or(0, Bytes::len);
+                let bytes = content.properties.as_bytes().len() + body_bytes;
+                transaction.count_publish(bytes as u64);
+                Promise::Commit
+            }
             Mode::Confirm { next } => {
                 let number = *next;
                 *next += 1;
-                Some(number)
+                Promise::Confirm(number)
             }
         };
-        publish::publish(content, confirm, publisher, sink)
+        let publisher = Publisher {
+            reply_address: self.reply_consumer.as_ref().map(|known| &known.address),
+            ..publisher
+        };
+        publish::publish(content, promise, publisher, sink)
     }
 
     /// Whether a method may come now.
@@ -313,7 +370,7 @@ impl Channel {
             Method::Exchange(method) => self.exchange(method),
             Method::Channel(method) => self.channel(method, replies),
             Method::Confirm(method) => self.confirm(method, replies),
-            Method::Tx(method) => self.tx(&method),
+            Method::Tx(method) => self.tx(&method, sink, replies),
             Method::Access(access::Access::Request(_)) => {
                 self.reply(replies, access::RequestOk { ticket: 1 });
                 Ok(Next::Go)
@@ -377,7 +434,7 @@ impl Channel {
                     Mode::Normal => self.mode = Mode::Confirm { next: 1 },
                     // Asking again does not begin the numbers anew.
                     Mode::Confirm { .. } => {}
-                    Mode::Tx => return Err(ChannelError::ConfirmInTx.into()),
+                    Mode::Tx(_) => return Err(ChannelError::ConfirmInTx.into()),
                 }
                 if !nowait {
                     self.reply(replies, confirm::SelectOk {});
@@ -385,20 +442,6 @@ impl Channel {
                 Ok(Next::Go)
             }
             confirm::Confirm::SelectOk(_) => unimplemented(),
-        }
-    }
-
-    fn tx(&self, method: &tx::Tx) -> Result<Next, Fault> {
-        match method {
-            tx::Tx::Select(_) if matches!(self.mode, Mode::Confirm { .. }) => {
-                Err(ChannelError::TxInConfirm.into())
-            }
-            tx::Tx::Select(_) => {
-                let what = "transactions are not supported";
-                Err(ConnectionError::NotImplemented { what }.into())
-            }
-            tx::Tx::Commit(_) | tx::Tx::Rollback(_) => Err(ChannelError::NotTransactional.into()),
-            tx::Tx::SelectOk(_) | tx::Tx::CommitOk(_) | tx::Tx::RollbackOk(_) => unimplemented(),
         }
     }
 
@@ -464,13 +507,18 @@ impl Channel {
         sink: &mut S,
     ) -> Result<(), ChannelError> {
         let channel = self.key;
-        let mut settle = |Unacked { queue, seq }: Unacked| {
-            sink.settle(Settle {
-                channel,
-                queue,
-                seq,
-                outcome,
-            });
+        let mode = &mut self.mode;
+        let mut settle = |tag: DeliveryTag, at: Unacked| match mode {
+            Mode::Tx(transaction) => transaction.settle(tag, at, outcome),
+            Mode::Normal | Mode::Confirm { .. } => {
+                let Unacked { queue, seq } = at;
+                sink.settle(Settle {
+                    channel,
+                    queue,
+                    seq,
+                    outcome,
+                });
+            }
         };
         if multiple && tag.get() == 0 {
             // Everything, and it is no error when there is nothing.
@@ -480,7 +528,10 @@ impl Channel {
         let is_known = if multiple {
             self.ledger.take_up_to(tag, settle)
         } else {
-            self.ledger.take(tag).map(&mut settle).is_some()
+            self.ledger
+                .take(tag)
+                .map(|taken| settle(tag, taken))
+                .is_some()
         };
         if is_known {
             Ok(())

@@ -42,6 +42,12 @@ pub enum ChannelError {
         /// The largest sum that would have been kept.
         max: u64,
     },
+    /// A reply consumer that wants to acknowledge.
+    #[error("reply consumer cannot acknowledge")]
+    ReplyConsumerAcks,
+    /// A second reply consumer on a channel.
+    #[error("reply consumer already set")]
+    ReplyConsumerSet,
     /// A publish that wants replies where there is no reply consumer.
     #[error("fast reply consumer does not exist")]
     NoReplyConsumer,
@@ -75,6 +81,15 @@ pub enum ChannelError {
     /// `tx.select` on a confirming channel.
     #[error("cannot switch from confirm to tx mode")]
     TxInConfirm,
+    /// A queue refused a publish of a transaction; what others accepted stays.
+    #[error("partial tx completion")]
+    PartialCommit,
+    /// More waits for commits on this connection than [`crate::Settings::transaction_max`].
+    #[error("open transactions on this connection exceed {max} bytes")]
+    TransactionTooLarge {
+        /// The largest sum that would have been kept.
+        max: u64,
+    },
     /// `tx.commit` or `tx.rollback` without `tx.select`.
     #[error("channel is not transactional")]
     NotTransactional,
@@ -89,12 +104,16 @@ impl ChannelError {
             Self::UnknownDeliveryTag { .. }
             | Self::MessageTooLarge { .. }
             | Self::TooMuchUnfinished { .. }
+            | Self::ReplyConsumerAcks
+            | Self::ReplyConsumerSet
             | Self::NoReplyConsumer
             | Self::InvalidExpiration { .. }
             | Self::UnacceptableTypeInHeader { .. }
             | Self::ForeignUserId { .. }
             | Self::ConfirmInTx
             | Self::TxInConfirm
+            | Self::PartialCommit
+            | Self::TransactionTooLarge { .. }
             | Self::NotTransactional => ReplyCode::PreconditionFailed,
         }
     }

@@ -46,5 +46,5 @@ pub use error::{ChannelError, ConnectionError, OpenRefusal};
 pub use input::Input;
 pub use outgoing::{Capabilities, Delivered, News, Outgoing};
 pub use settings::{Mechanism, Settings};
-pub use sink::{Publish, Routed, Settle, Sink};
+pub use sink::{Commit, Promise, Publish, Routed, Settle, Sink};
 pub use time::Millis;

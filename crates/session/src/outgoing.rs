@@ -86,6 +86,8 @@ pub struct Outgoing {
     /// Where the last one was found.
     last: usize,
     news: News,
+    /// How the commit that was waited for ended. There is one at a time: the connection waits for it.
+    committed: Option<bool>,
     /// Channels with confirms that are decided and not written.
     decided: Vec<ChannelKey>,
 }
@@ -101,6 +103,8 @@ struct Channel {
     /// The highest number that was added.
     last_number: u32,
     confirms: Confirms,
+    /// The numbers are those of commits.
+    is_transactional: bool,
     /// It is in [`Outgoing::decided`].
     is_decided: bool,
 }
@@ -147,6 +151,7 @@ impl Outgoing {
             channels: Vec::new(),
             last: 0,
             news: News::default(),
+            committed: None,
             decided: Vec::new(),
         }
     }
@@ -170,6 +175,7 @@ impl Outgoing {
             cancelled_early: Vec::new(),
             last_number: 0,
             confirms: Confirms::new(),
+            is_transactional: false,
             is_decided: false,
         };
         match self
@@ -336,6 +342,26 @@ impl Outgoing {
         }
     }
 
+    /// A transaction will be committed once `targets` queues have answered, one for each publish and
+    /// queue; see [`Self::take_commit`]. To be called before the publishes are submitted.
+    pub fn expect_commit(&mut self, channel: ChannelKey, number: u64, targets: u32) {
+        if let Some(known) = self.channel(channel) {
+            known.is_transactional = true;
+        }
+        self.expect_confirm(channel, number, targets);
+    }
+
+    /// Whether a commit is decided and was not taken.
+    #[must_use]
+    pub const fn has_commit(&self) -> bool {
+        self.committed.is_some()
+    }
+
+    /// Whether every queue accepted the publishes of the commit that was waited for.
+    pub const fn take_commit(&mut self) -> Option<bool> {
+        self.committed.take()
+    }
+
     /// One target of a publish answered. A publish that one of them refused is nacked.
     pub fn confirm(&mut self, channel: ChannelKey, number: u64, accepted: bool) {
         let Some(at) = self.position(channel) else {
@@ -361,6 +387,10 @@ impl Outgoing {
             known.is_decided = false;
             let id = known.id();
             while let Some(run) = known.confirms.take_run() {
+                if known.is_transactional {
+                    self.committed = Some(run.accepted);
+                    continue;
+                }
                 frame::put_method(self.segments.tail(), id, &confirm_method(run));
             }
         }

@@ -19,6 +19,8 @@ pub const MESSAGE_SIZE_MAX: u64 = 16 * 1024 * 1024;
 /// Four of the largest messages: a client that publishes large bodies on several channels at once
 /// sends their frames in turn.
 pub const UNFINISHED_CONTENT_MAX: u64 = 4 * MESSAGE_SIZE_MAX;
+/// Bytes that wait for `tx.commit`, over all channels of a connection.
+pub const TRANSACTION_MAX: u64 = 4 * MESSAGE_SIZE_MAX;
 /// Silence before a socket is dropped whose client cannot be told why, in milliseconds.
 pub const SILENT_DROP_MILLIS: u64 = 3000;
 /// The longest wait for a peer's `close-ok`, in milliseconds. A shorter heartbeat shortens it.
@@ -78,6 +80,8 @@ pub struct Settings {
     pub message_size_max: u64,
     /// Bytes of half-received contents over all channels; at least [`Self::message_size_max`].
     pub unfinished_content_max: u64,
+    /// Bytes of publishes and returns that wait for `tx.commit`, over all channels.
+    pub transaction_max: u64,
 }
 
 impl Default for Settings {
@@ -97,6 +101,7 @@ impl Default for Settings {
             handshake_timeout_millis: HANDSHAKE_TIMEOUT_MILLIS,
             message_size_max: MESSAGE_SIZE_MAX,
             unfinished_content_max: UNFINISHED_CONTENT_MAX,
+            transaction_max: TRANSACTION_MAX,
         }
     }
 }

@@ -35,6 +35,13 @@ pub trait Sink {
         exchange: &ShortString,
     ) -> Result<(), Refusal>;
 
+    /// Stages what was published in a transaction, in the order it came, and behind all of that what
+    /// was settled. [`crate::Call::Commit`] follows at once.
+    fn commit(&mut self, commit: Commit);
+
+    /// Drops what was published in a transaction.
+    fn rollback(&mut self, channel: ChannelKey);
+
     /// Stages the end of one delivery.
     fn settle(&mut self, settle: Settle);
 
@@ -52,6 +59,29 @@ pub enum Routed {
     Returned(Message),
 }
 
+/// How a publish is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Promise {
+    /// Not at all.
+    Nothing,
+    /// By a confirm of this number.
+    Confirm(u64),
+    /// Together with its transaction. It is routed now and staged by [`Sink::commit`]; the end of its
+    /// channel drops it.
+    Commit,
+}
+
+/// The end of a transaction that takes effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// The channel.
+    pub channel: ChannelKey,
+    /// Which commit of this channel, counted from 1.
+    pub number: u64,
+    /// What was settled, in order.
+    pub settles: Vec<Settle>,
+}
+
 /// One published message. Strings, properties and a body of one frame are slices of the read buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Publish {
@@ -63,9 +93,10 @@ pub struct Publish {
     pub routing_key: ShortString,
     /// To be returned if no queue takes it.
     pub mandatory: bool,
-    /// Its number, if the channel confirms.
-    pub confirm: Option<u64>,
-    /// Property flags and fields, byte for byte as received; well-formed.
+    /// What the publisher is to learn of it.
+    pub promise: Promise,
+    /// Property flags and fields, byte for byte as received unless the broker had to change one;
+    /// well-formed.
     pub properties: RawProperties,
     /// Delivery mode 2.
     pub persistent: bool,
@@ -75,8 +106,8 @@ pub struct Publish {
     pub expiration_millis: Option<u64>,
     /// The entries of the headers table, without its length, if set; well-formed.
     pub headers: Option<Bytes>,
-    /// There is a header `CC` or `BCC`; both are arrays.
-    pub has_cc: bool,
+    /// Further routing keys, from the headers `CC` and `BCC`. The latter is gone from the properties.
+    pub extra_keys: Vec<ShortString>,
     /// The whole body.
     pub body: Bytes,
 }

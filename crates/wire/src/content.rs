@@ -11,7 +11,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::ids::ClassId;
 use crate::method::basic;
-use crate::value::ValueError;
+use crate::value::{ShortString, ValueError};
 
 mod properties;
 mod scan;
@@ -137,6 +137,28 @@ impl RawProperties {
     pub fn scan(&self) -> Result<PropertyScan<'_>, ContentError> {
         let (flags, fields) = self.split();
         scan::scan(flags, fields)
+    }
+
+    /// The payload of the headers table as a slice of these bytes.
+    pub fn headers(&self) -> Result<Option<Bytes>, ContentError> {
+        let headers = self.scan()?.headers;
+        Ok(headers.map(|payload| self.0.slice_ref(payload)))
+    }
+
+    /// The same without every header of this name; an empty table stays.
+    pub fn without_header(&self, name: &[u8]) -> Result<Self, ContentError> {
+        let mut properties = BasicProperties::decode(self)?;
+        if let Some(headers) = &mut properties.headers {
+            headers.remove(name);
+        }
+        Ok(properties.encode())
+    }
+
+    /// The same with another reply-to.
+    pub fn with_reply_to(&self, reply_to: ShortString) -> Result<Self, ContentError> {
+        let mut properties = BasicProperties::decode(self)?;
+        properties.reply_to = Some(reply_to);
+        Ok(properties.encode())
     }
 
     /// A copy that keeps no read buffer alive.

@@ -35,7 +35,7 @@ mod write;
 pub use equivalence::equivalent;
 pub use field_table::FieldTable;
 pub use long_string::LongString;
-pub use raw::{RawTable, RawValue};
+pub use raw::{RawTable, RawValue, raw_values};
 pub use short_string::{ShortString, TooLong};
 
 pub(crate) use read::slice_of;

@@ -19,7 +19,7 @@ use crate::{
 pub struct Route {
     /// In the order of their numbers.
     pub queues: SmallVec<[QueueId; 4]>,
-    /// Exchange and routing key alone decided: the answer holds for every message with the same two
+    /// Exchange and routing keys alone decided: the answer holds for every message with the same ones
     /// as long as the snapshot stands.
     pub by_key_alone: bool,
 }
@@ -27,8 +27,9 @@ pub struct Route {
 impl Vhost {
     /// The queues that a publish reaches, over exchange-to-exchange bindings and alternates.
     ///
-    /// Each exchange is asked once, so that cycles end. `headers` is called only if a headers
-    /// exchange is asked.
+    /// A message may have several routing keys: its own and those of its headers `CC` and `BCC`. Each
+    /// exchange is asked once, for all of them, so that cycles end and an alternate is asked only when
+    /// no key leads anywhere. `headers` is called only if a headers exchange is asked.
     ///
     /// # Errors
     ///
@@ -36,15 +37,11 @@ impl Vhost {
     pub fn route(
         &self,
         exchange: &ShortString,
-        routing_key: &ShortString,
+        routing_keys: &[ShortString],
         headers: &dyn Fn() -> FieldTable,
     ) -> Result<Route, Refusal> {
         if exchange.as_bytes().is_empty() {
-            let queues = self.queues.get(routing_key).map(|record| record.id);
-            return Ok(Route {
-                queues: queues.into_iter().collect(),
-                by_key_alone: true,
-            });
+            return Ok(self.route_by_name(routing_keys));
         }
         let first = self.exchange(exchange)?;
         if first.record().internal {
@@ -53,28 +50,26 @@ impl Vhost {
                 vhost: self.name.clone(),
             });
         }
-        Ok(self.route_from(first, routing_key, headers))
+        Ok(self.route_from(first, routing_keys, headers))
     }
 
     /// The queues that a dead message reaches; none without its exchange, which may be internal.
     #[must_use]
-    pub fn route_dead(&self, dead: &DeadMessage) -> Vec<QueueId> {
-        let headers = || dead.headers.clone();
-        let mut queues = BTreeSet::new();
-        for key in &dead.routing_keys {
-            if dead.exchange.as_bytes().is_empty() {
-                queues.extend(self.queues.get(key).map(|record| record.id));
-            } else if let Ok(first) = self.exchange(&dead.exchange) {
-                queues.extend(self.route_from(first, key, &headers).queues);
-            }
+    pub fn route_dead(&self, dead: &DeadMessage) -> Route {
+        if dead.exchange.as_bytes().is_empty() {
+            return self.route_by_name(&dead.routing_keys);
         }
-        queues.into_iter().collect()
+        let headers = || dead.headers.clone();
+        self.exchange(&dead.exchange).map_or_else(
+            |_| Route::default(),
+            |first| self.route_from(first, &dead.routing_keys, &headers),
+        )
     }
 
     fn route_from(
         &self,
         first: &Exchange,
-        routing_key: &ShortString,
+        routing_keys: &[ShortString],
         headers: &dyn Fn() -> FieldTable,
     ) -> Route {
         let mut queues = BTreeSet::new();
@@ -84,7 +79,7 @@ impl Vhost {
         while let Some(exchange) = waiting.pop() {
             by_key_alone &= exchange.record().kind != ExchangeKind::Headers;
             let mut destinations = Vec::new();
-            exchange.matches(routing_key, headers, &mut |found| destinations.push(found));
+            exchange.matches(routing_keys, headers, &mut |found| destinations.push(found));
             for destination in &destinations {
                 match destination {
                     Destination::Queue(name) => {
@@ -106,6 +101,18 @@ impl Vhost {
         Route {
             queues: queues.into_iter().collect(),
             by_key_alone,
+        }
+    }
+
+    /// What the default exchange does: to each queue whose name is a routing key.
+    fn route_by_name(&self, routing_keys: &[ShortString]) -> Route {
+        let found = routing_keys.iter().filter_map(|key| self.queues.get(key));
+        let mut queues: SmallVec<[QueueId; 4]> = found.map(|record| record.id).collect();
+        queues.sort_unstable();
+        queues.dedup();
+        Route {
+            queues,
+            by_key_alone: true,
         }
     }
 }

@@ -157,7 +157,7 @@ fn internal_exchanges_may_be_bound_but_not_published_to() {
     vhost.bind("front", "x", "");
     vhost.expect_route("front", "", ["q"]);
     expect_refused(
-        vhost.vhost.route(&name("x"), &name(""), &FieldTable::new),
+        vhost.vhost.route(&name("x"), &[name("")], &FieldTable::new),
         403,
         "ACCESS_REFUSED - cannot publish to internal exchange 'x' in vhost 'V'",
     );

@@ -72,7 +72,9 @@ fn a_queue_gets_a_message_once_whatever_leads_to_it() {
 fn a_missing_exchange_is_refused() {
     let vhost = VhostScenario::new();
     expect_refused(
-        vhost.vhost.route(&name("X"), &name("k"), &FieldTable::new),
+        vhost
+            .vhost
+            .route(&name("X"), &[name("k")], &FieldTable::new),
         404,
         "NOT_FOUND - no exchange 'X' in vhost 'V'",
     );
@@ -92,7 +94,7 @@ fn keys_may_be_any_bytes() {
     vhost.try_bind(record).expect("it may be bound");
     let route = vhost
         .vhost
-        .route(&name("X"), &key, &FieldTable::new)
+        .route(&name("X"), &[key], &FieldTable::new)
         .expect("it exists");
     assert_eq!(route.queues.len(), 1);
 }
@@ -106,7 +108,7 @@ fn only_headers_keep_a_route_from_being_remembered() {
     let by_key_alone = |vhost: &VhostScenario, exchange: &str| {
         let route = vhost
             .vhost
-            .route(&name(exchange), &name("k"), &FieldTable::new);
+            .route(&name(exchange), &[name("k")], &FieldTable::new);
         route.expect("it exists").by_key_alone
     };
     for kind in ["direct", "fanout", "topic"] {

@@ -142,11 +142,26 @@ impl VhostScenario {
     ) -> Vec<String> {
         let route = self
             .vhost
-            .route(&name(exchange), &name(key), &|| headers.clone())
+            .route(&name(exchange), &[name(key)], &|| headers.clone())
             .unwrap_or_else(|refusal| panic!("{refusal}: {self:#?}"));
         let mut names: Vec<String> = route.queues.iter().map(|id| self.name_of(*id)).collect();
         names.sort();
         names
+    }
+
+    #[track_caller]
+    pub(crate) fn expect_route_of_keys<const K: usize, const N: usize>(
+        &self,
+        exchange: &str,
+        keys: [&str; K],
+        queues: [&str; N],
+    ) {
+        let route = self
+            .vhost
+            .route(&name(exchange), &keys.map(name), &FieldTable::new)
+            .unwrap_or_else(|refusal| panic!("{refusal}: {self:#?}"));
+        let found: Vec<String> = route.queues.iter().map(|id| self.name_of(*id)).collect();
+        assert_eq!(found, queues, "{keys:?} by {exchange:?}");
     }
 
     #[track_caller]

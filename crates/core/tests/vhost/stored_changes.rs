@@ -239,7 +239,7 @@ fn what_was_written_makes_the_same_vhost_again() {
     for key in ["a.b", "b.c", "c", "d"] {
         for exchange in ["x1", "amq.topic"] {
             let route =
-                |vhost: &Vhost| vhost.route(&name(exchange), &name(key), &|| headers.clone());
+                |vhost: &Vhost| vhost.route(&name(exchange), &[name(key)], &|| headers.clone());
             assert_eq!(route(&again), route(&vhost.vhost), "{exchange} {key}");
         }
     }

@@ -2,9 +2,9 @@
 
 use bytes::BytesMut;
 use leveret_core::ids::ConsumerId;
-use leveret_wire::method::basic;
+use leveret_wire::{method::basic, value::ShortString};
 
-use super::{Channel, Next, Then};
+use super::{Channel, Next, Then, replies::is_reply_to};
 use crate::{
     call::{Call, Cancel, Consume, Get},
     error::{ConnectionError, Fault},
@@ -36,6 +36,13 @@ impl Channel {
         consume: basic::Consume,
         sink: &mut S,
     ) -> Result<Next, Fault> {
+        if self.consumers.has_tag(&consume.consumer_tag) {
+            let tag = consume.consumer_tag;
+            return Err(ConnectionError::ConsumerTagInUse { tag }.into());
+        }
+        if is_reply_to(&consume.queue) {
+            return self.consume_replies(&consume, sink);
+        }
         let basic::Consume {
             queue,
             consumer_tag,
@@ -45,15 +52,11 @@ impl Channel {
             arguments,
             ..
         } = consume;
-        if self.consumers.has_tag(&consumer_tag) {
+        if self.is_reply_tag(&consumer_tag) {
             return Err(ConnectionError::ConsumerTagInUse { tag: consumer_tag }.into());
         }
         let queue = self.named_queue(&queue)?;
-        let tag = if consumer_tag.is_empty() {
-            sink.generate_name("amq.ctag-")
-        } else {
-            consumer_tag.detach()
-        };
+        let tag = tag(&consumer_tag, sink);
         let number = self.next_consumer;
         self.next_consumer += 1;
         let call = Call::Consume(Consume {
@@ -84,22 +87,25 @@ impl Channel {
             consumer_tag: tag,
             nowait,
         } = cancel;
-        let Some((number, queue)) = self.consumers.find(&tag) else {
+        let queue_consumer = || {
+            let (number, queue) = self.consumers.find(&tag)?;
+            let channel = self.key;
+            let consumer = ConsumerId { channel, number };
+            Some((number, Call::Cancel(Cancel { consumer, queue })))
+        };
+        let found = queue_consumer().or_else(|| self.cancel_replies(&tag));
+        let Some((number, call)) = found else {
             if !nowait {
                 self.reply(replies, basic::CancelOk { consumer_tag: tag });
             }
             return Next::Go;
-        };
-        let consumer = ConsumerId {
-            channel: self.key,
-            number,
         };
         let then = Then::Cancelled {
             number,
             tag: tag.detach(),
             nowait,
         };
-        Next::call(Call::Cancel(Cancel { consumer, queue }), then)
+        Next::call(call, then)
     }
 
     pub(super) fn get(&self, get: basic::Get) -> Result<Next, Fault> {
@@ -111,6 +117,15 @@ impl Channel {
             no_ack,
         });
         Ok(Next::call(call, Then::Got { no_ack }))
+    }
+}
+
+/// A consumer's tag, given or made up.
+pub(super) fn tag<S: Sink>(given: &ShortString, sink: &mut S) -> ShortString {
+    if given.is_empty() {
+        sink.generate_name("amq.ctag-")
+    } else {
+        given.detach()
     }
 }
 

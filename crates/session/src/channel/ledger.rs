@@ -63,14 +63,18 @@ impl Ledger {
 
     /// Takes all deliveries up to this tag in order; false, and nothing is taken, when there is none
     /// with exactly this tag.
-    pub(crate) fn take_up_to(&mut self, tag: DeliveryTag, mut taken: impl FnMut(Unacked)) -> bool {
+    pub(crate) fn take_up_to(
+        &mut self,
+        tag: DeliveryTag,
+        mut taken: impl FnMut(DeliveryTag, Unacked),
+    ) -> bool {
         if self.position(tag.get()).is_none() {
             return false;
         }
         while let Some(entry) = self.entries.front().filter(|entry| entry.tag <= tag.get()) {
             if !entry.is_settled {
                 self.unacked -= 1;
-                taken(entry.at);
+                taken(DeliveryTag::new(entry.tag), entry.at);
             }
             self.entries.pop_front();
         }
@@ -79,14 +83,28 @@ impl Ledger {
     }
 
     /// Takes everything in order.
-    pub(crate) fn take_all(&mut self, mut taken: impl FnMut(Unacked)) {
+    pub(crate) fn take_all(&mut self, mut taken: impl FnMut(DeliveryTag, Unacked)) {
         for entry in self.entries.drain(..) {
             if !entry.is_settled {
-                taken(entry.at);
+                taken(DeliveryTag::new(entry.tag), entry.at);
             }
         }
         self.unacked = 0;
         self.tidy();
+    }
+
+    /// Puts back what was taken, with the tags it had.
+    pub(crate) fn restore(&mut self, taken: impl IntoIterator<Item = (DeliveryTag, Unacked)>) {
+        let restored = taken.into_iter().map(|(tag, at)| Entry {
+            tag: tag.get(),
+            at,
+            is_settled: false,
+        });
+        let kept = self.entries.drain(..).filter(|entry| !entry.is_settled);
+        let mut entries: Vec<Entry> = kept.chain(restored).collect();
+        entries.sort_unstable_by_key(|entry| entry.tag);
+        self.unacked = entries.len();
+        self.entries = entries.into();
     }
 
     /// Everything that is unacked.
@@ -153,7 +171,7 @@ mod tests {
     fn take_up_to(ledger: &mut Ledger, tag: u64) -> Option<Vec<u64>> {
         let mut taken = Vec::new();
         ledger
-            .take_up_to(DeliveryTag::new(tag), |unacked| {
+            .take_up_to(DeliveryTag::new(tag), |_, unacked| {
                 taken.push(unacked.seq.get())
             })
             .then_some(taken)
@@ -178,6 +196,21 @@ mod tests {
         }
         assert_eq!(take(&mut ledger, 9), Some(90));
         assert_eq!(take_up_to(&mut ledger, 5), Some(vec![20, 50]));
+    }
+
+    #[test]
+    fn what_is_put_back_can_be_taken_again() {
+        let mut ledger = ledger_of([1, 2, 3, 5]);
+        let mut taken = Vec::new();
+        ledger.take_up_to(DeliveryTag::new(2), |tag, at| taken.push((tag, at)));
+        let five = DeliveryTag::new(5);
+        taken.push((five, ledger.take(five).expect("it is unacked")));
+        ledger.push(DeliveryTag::new(6), QueueId::new(1), Seq::new(60));
+        taken.reverse();
+        ledger.restore(taken);
+        assert_eq!(take(&mut ledger, 2), Some(20));
+        assert_eq!(take_up_to(&mut ledger, 6), Some(vec![10, 30, 50, 60]));
+        assert_eq!(ledger.unacked, 0);
     }
 
     #[test]

@@ -2,21 +2,25 @@
 
 use leveret_core::ids::ChannelKey;
 use leveret_wire::{
-    content::PropertyScan,
-    value::{RawTable, RawValue, ShortString},
+    content::{ContentError, PropertyScan, RawProperties},
+    value::{RawTable, RawValue, ShortString, raw_values},
 };
 
 use super::content::Finished;
 use crate::{
     error::{ChannelError, ConnectionError, Fault},
-    sink::{Publish, Routed, Sink},
+    sink::{Promise, Publish, Routed, Sink},
 };
 
 /// The longest a message may live: ten years.
 const EXPIRATION_MAX_MILLIS: u64 = 315_360_000_000;
 
 /// The name that stands for the reply consumer of this channel.
-const REPLY_TO: &[u8] = b"amq.rabbitmq.reply-to";
+pub(super) const REPLY_TO: &[u8] = b"amq.rabbitmq.reply-to";
+
+/// Headers with extra routing keys. Nobody who gets the message may see the second.
+const CC: &[u8] = b"CC";
+const BCC: &[u8] = b"BCC";
 
 /// What a publish is measured by.
 #[derive(Debug, Clone, Copy)]
@@ -25,19 +29,32 @@ pub(crate) struct Publisher<'a> {
     pub(crate) user: &'a ShortString,
     pub(crate) is_impersonator: bool,
     pub(crate) message_size_max: u64,
+    /// Where replies go; the channel fills it in.
+    pub(crate) reply_address: Option<&'a ShortString>,
 }
 
 /// What the properties say that the broker acts on.
 #[derive(Debug, Default)]
 struct Facts {
+    /// The reply-to stands for the reply consumer of this channel.
+    wants_replies: bool,
     expiration_millis: Option<u64>,
-    has_cc: bool,
+    /// What the headers `CC` and `BCC` hold.
+    extra_keys: ExtraKeys,
+}
+
+/// Further routing keys, as slices of the properties.
+#[derive(Debug, Default)]
+struct ExtraKeys {
+    keys: Vec<ShortString>,
+    /// Some of them are nobody's business.
+    has_bcc: bool,
 }
 
 /// Checks a content and hands it to the sink. The order of the checks is RabbitMQ's.
 pub(crate) fn publish<S: Sink>(
     content: Finished,
-    confirm: Option<u64>,
+    promise: Promise,
     publisher: Publisher<'_>,
     sink: &mut S,
 ) -> Result<Routed, Fault> {
@@ -56,7 +73,7 @@ pub(crate) fn publish<S: Sink>(
         return Err(ChannelError::MessageTooLarge { size, max }.into());
     };
     let scan = properties.scan().map_err(ConnectionError::Content)?;
-    let facts = match check(&scan, publisher) {
+    let facts = match check(&scan, &properties, publisher) {
         Ok(facts) => facts,
         Err(error) => {
             sink.check_exchange(channel, &head.exchange)?;
@@ -64,32 +81,58 @@ pub(crate) fn publish<S: Sink>(
         }
     };
     let (persistent, priority) = (scan.delivery_mode == Some(2), scan.priority);
-    let headers = scan
+    let mut headers = scan
         .headers
         .map(|table| properties.clone().into_bytes().slice_ref(table));
+    let mut properties = properties;
+    let reply_address = publisher.reply_address.filter(|_| facts.wants_replies);
+    if reply_address.is_some() || facts.extra_keys.has_bcc {
+        properties = rewritten(&properties, reply_address).map_err(ConnectionError::Content)?;
+        headers = properties.headers().map_err(ConnectionError::Content)?;
+    }
     let routed = sink.publish(Publish {
         channel,
         exchange: head.exchange,
         routing_key: head.routing_key,
         mandatory: head.mandatory,
-        confirm,
+        promise,
         persistent,
         priority,
         expiration_millis: facts.expiration_millis,
         headers,
-        has_cc: facts.has_cc,
+        extra_keys: facts.extra_keys.keys,
         properties,
         body,
     })?;
     Ok(routed)
 }
 
-fn check(scan: &PropertyScan<'_>, publisher: Publisher<'_>) -> Result<Facts, ChannelError> {
-    if scan.reply_to == Some(REPLY_TO) {
+/// The properties without `BCC`, and with the address where replies go.
+fn rewritten(
+    properties: &RawProperties,
+    reply_address: Option<&ShortString>,
+) -> Result<RawProperties, ContentError> {
+    let properties = properties.without_header(BCC)?;
+    match reply_address {
+        Some(address) => properties.with_reply_to(address.clone()),
+        None => Ok(properties),
+    }
+}
+
+fn check(
+    scan: &PropertyScan<'_>,
+    properties: &RawProperties,
+    publisher: Publisher<'_>,
+) -> Result<Facts, ChannelError> {
+    let wants_replies = scan.reply_to == Some(REPLY_TO);
+    if wants_replies && publisher.reply_address.is_none() {
         return Err(ChannelError::NoReplyConsumer);
     }
     let expiration_millis = scan.expiration.map(expiration).transpose()?;
-    let has_cc = scan.headers.map_or(Ok(false), has_cc)?;
+    let extra_keys = match scan.headers {
+        Some(headers) => extra_keys(headers, properties)?,
+        None => ExtraKeys::default(),
+    };
     if let Some(user_id) = scan.user_id
         && user_id != publisher.user.as_bytes()
         && !publisher.is_impersonator
@@ -101,31 +144,48 @@ fn check(scan: &PropertyScan<'_>, publisher: Publisher<'_>) -> Result<Facts, Cha
         });
     }
     Ok(Facts {
+        wants_replies,
         expiration_millis,
-        has_cc,
+        extra_keys,
     })
 }
 
-/// Whether there are extra routing keys; each kind has to be an array.
-fn has_cc(headers: &[u8]) -> Result<bool, ChannelError> {
+/// The extra routing keys; each kind has to be an array. What is no string in it is no key, and what
+/// is longer than a routing key can be is none either: matching it could take very long.
+fn extra_keys(headers: &[u8], properties: &RawProperties) -> Result<ExtraKeys, ChannelError> {
     let (mut cc, mut bcc) = (None, None);
     for (key, value) in RawTable::new(headers).entries().map_while(Result::ok) {
         // The first one of a key counts.
         match key {
-            b"CC" => cc = cc.or(Some(value)),
-            b"BCC" => bcc = bcc.or(Some(value)),
+            CC => cc = cc.or(Some(value)),
+            BCC => bcc = bcc.or(Some(value)),
             _ => {}
         }
     }
+    if cc.or(bcc).is_none() {
+        return Ok(ExtraKeys::default());
+    }
+    let whole = properties.clone().into_bytes();
+    let mut keys = Vec::new();
     for (header, value) in [("CC", cc), ("BCC", bcc)] {
-        if let Some(value) = value
-            && !matches!(value, RawValue::Array(_))
-        {
-            let type_name = type_name(value);
-            return Err(ChannelError::UnacceptableTypeInHeader { header, type_name });
+        let members = match value {
+            None => continue,
+            Some(RawValue::Array(members)) => members,
+            Some(other) => {
+                let type_name = type_name(other);
+                return Err(ChannelError::UnacceptableTypeInHeader { header, type_name });
+            }
+        };
+        for member in raw_values(members).map_while(Result::ok) {
+            if let RawValue::LongString(key) = member {
+                keys.extend(ShortString::try_from(whole.slice_ref(key)));
+            }
         }
     }
-    Ok(cc.is_some() || bcc.is_some())
+    Ok(ExtraKeys {
+        keys,
+        has_bcc: bcc.is_some(),
+    })
 }
 
 /// Digits with an optional sign, as Erlang reads an integer off the front of a string.

@@ -1,7 +1,7 @@
 //! What follows the answer to a call.
 
 use leveret_core::ids::{ChannelKey, ConsumerId};
-use leveret_wire::method::{Method, basic, channel, connection, queue};
+use leveret_wire::method::{Method, basic, channel, connection, queue, tx};
 
 use super::{
     Connection, Phase, Todo, Waiting,
@@ -10,7 +10,7 @@ use super::{
 use crate::{
     call::Answer,
     channel::Then,
-    error::{self, ConnectionError, Fault, MethodIds, NO_METHOD},
+    error::{self, ChannelError, ConnectionError, Fault, MethodIds, NO_METHOD},
     heartbeat::Heartbeat,
     outgoing::Outgoing,
     time::Millis,
@@ -67,6 +67,14 @@ impl Connection {
                 Answer::Refused(refusal),
             ) => {
                 self.fail_later(refusal, channel.channel, blamed);
+            }
+            (
+                Waiting::Method {
+                    channel, blamed, ..
+                },
+                Answer::Committed { accepted: false },
+            ) => {
+                self.fail_later(ChannelError::PartialCommit, channel.channel, blamed);
             }
             (Waiting::Method { channel, then, .. }, answer) => {
                 self.method_answered(channel, then, answer, outgoing);
@@ -173,6 +181,23 @@ impl Connection {
                 None
             }
             (
+                Then::ConsumingReplies {
+                    number,
+                    tag,
+                    nowait,
+                },
+                Answer::ReplyAddress(address),
+            ) => {
+                known.set_reply_consumer(number, tag.clone(), address);
+                if !nowait {
+                    let consumer_tag = tag.clone();
+                    self.put_on(channel, &basic::ConsumeOk { consumer_tag }.into());
+                    outgoing.append(&mut self.replies);
+                }
+                outgoing.add_consumer(ConsumerId { channel, number }, tag, true);
+                None
+            }
+            (
                 Then::Cancelled {
                     number,
                     tag,
@@ -206,6 +231,7 @@ impl Connection {
                 None
             }
             (Then::Got { .. }, Answer::GetEmpty) => Some(basic::GetEmpty::default().into()),
+            (Then::Committed, Answer::Committed { .. }) => Some(tx::CommitOk {}.into()),
             (Then::Recovered { has_reply }, Answer::Done) => {
                 self.todo = Some(Todo::Return(channel, known.take_unacked()));
                 has_reply.then(|| basic::RecoverOk {}.into())

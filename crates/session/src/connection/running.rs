@@ -43,6 +43,9 @@ pub(super) struct Running {
     unfinished_max: u64,
     /// Bytes of half-received contents, over all channels.
     unfinished_bytes: u64,
+    transaction_max: u64,
+    /// Bytes that wait for commits, over all channels.
+    transaction_bytes: u64,
     /// Channels whose content may still be slices of a chunk.
     unparked: Vec<u16>,
 }
@@ -94,6 +97,8 @@ impl Running {
                 .unfinished_content_max
                 .max(settings.message_size_max),
             unfinished_bytes: 0,
+            transaction_max: settings.transaction_max,
+            transaction_bytes: 0,
             unparked: Vec::new(),
         }
     }
@@ -115,7 +120,12 @@ impl Running {
     pub(super) fn remove_channel(&mut self, key: ChannelKey) {
         let channel = self.channels.remove(key.channel);
         // A channel ends between two contents.
-        debug_assert!(channel.is_none_or(|channel| channel.counted_bytes() == 0));
+        debug_assert!(
+            channel
+                .as_ref()
+                .is_none_or(|channel| channel.counted_bytes() == 0)
+        );
+        self.transaction_bytes -= channel.map_or(0, |channel| channel.counted_transaction());
     }
 
     /// The server closes a channel: it waits for `close-ok`.
@@ -266,6 +276,8 @@ impl Running {
                 channel: id.get(),
                 blamed,
             })?;
+        let (was, is) = channel.recount_transaction();
+        self.transaction_bytes = self.transaction_bytes - was + is;
         match next {
             Next::Go => {
                 if channel.is_receiving() && self.unparked.last() != Some(&id.get()) {
@@ -402,6 +414,7 @@ impl Running {
             user: &self.user,
             is_impersonator: self.is_impersonator,
             message_size_max: self.message_size_max,
+            reply_address: None,
         };
         let routed = channel
             .publish(content, publisher, sink)
@@ -411,7 +424,15 @@ impl Running {
                 blamed: PUBLISH,
             })?;
         if let Routed::Returned(message) = routed {
-            put_return(replies, id, &message, self.frame_max);
+            let out = channel.held_returns().unwrap_or(replies);
+            put_return(out, id, &message, self.frame_max);
+        }
+        let (was, is) = channel.recount_transaction();
+        self.transaction_bytes = self.transaction_bytes - was + is;
+        let max = self.transaction_max;
+        if is > was && self.transaction_bytes > max {
+            let error = ChannelError::TransactionTooLarge { max };
+            return Err(Trouble::new(error, id, PUBLISH));
         }
         Ok(())
     }
@@ -444,6 +465,8 @@ impl Running {
         if let Some(channel) = self.channels.find(number) {
             let (was, is) = channel.recount();
             self.unfinished_bytes = self.unfinished_bytes - was + is;
+            let (was, is) = channel.recount_transaction();
+            self.transaction_bytes = self.transaction_bytes - was + is;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `channel.open`, `close`, `flow`, `access.request`, and what a closed channel ignores.
 
-use leveret_session::{Answer, Call, ChannelEnd, OpenRefusal, Settings};
+use leveret_session::{Answer, Call, ChannelEnd, OpenRefusal, Promise, Settings};
 use leveret_wire::{
     method::{Method, access, basic, channel, confirm, connection, queue, tx},
     value::LongString,
@@ -267,7 +267,7 @@ fn a_reopened_channel_remembers_nothing() {
     assert_eq!(deliver.delivery_tag.get(), 1);
     scenario.forget();
     scenario.publish(1, "", "q", b"x");
-    assert_eq!(scenario.the_publish().confirm, None);
+    assert_eq!(scenario.the_publish().promise, Promise::Nothing);
     scenario.send(1, queue::Purge::default());
     scenario.expect_channel_close(1, 404, "NOT_FOUND - no previously declared queue", (50, 30));
 }

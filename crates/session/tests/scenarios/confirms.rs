@@ -1,7 +1,7 @@
 //! `confirm.select`, the numbers of publishes, and how they are answered.
 
-use leveret_session::Outgoing;
-use leveret_wire::method::{Method, basic, channel, confirm, tx};
+use leveret_session::{Outgoing, Promise};
+use leveret_wire::method::{Method, basic, channel, confirm};
 
 use crate::support::{Event, MISSING, Scenario, key, passive};
 
@@ -24,7 +24,10 @@ fn nack(tag: u64, multiple: bool) -> Method {
 
 fn numbers(scenario: &mut Scenario) -> Vec<Option<u64>> {
     let of = |event| match event {
-        Event::Publish(publish) => publish.confirm,
+        Event::Publish(publish) => match publish.promise {
+            Promise::Confirm(number) => Some(number),
+            Promise::Nothing | Promise::Commit => None,
+        },
         other => panic!("{other:?}"),
     };
     scenario.events().into_iter().map(of).collect()
@@ -153,21 +156,4 @@ fn each_channel_is_confirmed_on_its_own() {
     assert_eq!(outgoing.pending_bytes(), 2 * after_one, "one frame each");
     outgoing.flush_confirms();
     assert_eq!(outgoing.pending_bytes(), 2 * after_one);
-}
-
-#[test]
-fn transactions_are_not_there_yet() {
-    let mut scenario = Scenario::with_channel();
-    scenario.send(1, tx::Commit {});
-    let text = "PRECONDITION_FAILED - channel is not transactional";
-    scenario.expect_channel_close(1, 406, text, (90, 20));
-    scenario.open_channel(1);
-    scenario.send(1, confirm::Select { nowait: true });
-    scenario.send(1, tx::Select {});
-    let text = "PRECONDITION_FAILED - cannot switch from confirm to tx mode";
-    scenario.expect_channel_close(1, 406, text, (90, 10));
-    scenario.open_channel(1);
-    scenario.send(1, tx::Select {});
-    let text = "NOT_IMPLEMENTED - transactions are not supported";
-    scenario.expect_connection_close(540, text, (90, 10));
 }

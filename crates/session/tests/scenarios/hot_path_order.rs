@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 use leveret_core::{ids::Seq, queue::Outcome};
-use leveret_session::Settle;
+use leveret_session::{Promise, Settle};
 use leveret_wire::{
     RawProperties,
     method::{basic, confirm},
@@ -44,7 +44,7 @@ fn a_read_full_of_publishes_and_acks_is_staged_in_its_order() {
             match next() {
                 Event::Publish(publish) => {
                     assert_eq!(publish.channel, key(channel, u32::from(channel)));
-                    assert_eq!(publish.confirm, Some(round));
+                    assert_eq!(publish.promise, Promise::Confirm(round));
                     assert_eq!(publish.body, round.to_be_bytes().as_slice());
                 }
                 Event::Settle(settle) => {
@@ -56,7 +56,9 @@ fn a_read_full_of_publishes_and_acks_is_staged_in_its_order() {
                     };
                     assert_eq!((channel, settle), (3, expected));
                 }
-                Event::Call(call) => panic!("{call:?} on the hot path"),
+                other @ (Event::Call(_) | Event::Commit(_) | Event::Rollback(_)) => {
+                    panic!("{other:?} on the hot path")
+                }
             }
         }
     }

@@ -63,7 +63,8 @@ fn what_the_broker_acts_on_is_read_and_the_rest_passed_on() {
         (&publish.exchange, &publish.routing_key),
         (&short("x"), &short("k"))
     );
-    assert!(publish.mandatory && publish.persistent && publish.has_cc);
+    assert!(publish.mandatory && publish.persistent);
+    assert_eq!(publish.extra_keys, [short("a")]);
     assert_eq!(
         (publish.priority, publish.expiration_millis),
         (Some(7), Some(60_000))
@@ -80,7 +81,7 @@ fn nothing_set_means_nothing_set() {
     let mut scenario = Scenario::with_channel();
     scenario.publish(1, "", "", b"");
     let publish = scenario.the_publish();
-    assert!(!publish.mandatory && !publish.persistent && !publish.has_cc);
+    assert!(!publish.mandatory && !publish.persistent && publish.extra_keys.is_empty());
     assert_eq!(
         (publish.priority, publish.expiration_millis, publish.headers),
         (None, None, None)

@@ -53,7 +53,9 @@ fn method() -> impl Strategy<Value = Method> {
             basic::Qos { prefetch_count, ..Default::default() }.into()
         }),
         2 => any::<bool>().prop_map(|nowait| confirm::Select { nowait }.into()),
-        1 => Just(tx::Select {}.into()),
+        2 => Just(tx::Select {}.into()),
+        1 => Just(tx::Commit {}.into()),
+        1 => Just(tx::Rollback {}.into()),
         2 => name().prop_map(|exchange| publish_method(exchange, "k").into()),
         1 => Just(connection::Close::default().into()),
     ]

@@ -278,7 +278,7 @@ impl Model {
             .iter()
             .filter_map(|event| match event {
                 Event::Settle(settle) => Some(settle.seq.get()),
-                Event::Publish(_) | Event::Call(_) => None,
+                Event::Publish(_) | Event::Call(_) | Event::Commit(_) | Event::Rollback(_) => None,
             })
             .collect();
         assert_eq!(settled, seqs);
@@ -304,7 +304,9 @@ impl Model {
                 Event::Call(Call::Consume(consume)) => {
                     self.consumers.push((consume.consumer, consume.no_ack));
                 }
-                Event::Settle(settle) => panic!("{settle:?} out of nowhere"),
+                Event::Settle(_) | Event::Commit(_) | Event::Rollback(_) => {
+                    panic!("{event:?} out of nowhere")
+                }
                 Event::Call(_) | Event::Publish(_) => {}
             }
         }

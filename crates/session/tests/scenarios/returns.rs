@@ -1,7 +1,7 @@
 //! `basic.return`: a mandatory message that no queue takes.
 
 use bytes::BytesMut;
-use leveret_session::Settings;
+use leveret_session::{Promise, Settings};
 use leveret_wire::{
     RawProperties,
     method::{basic, channel, confirm},
@@ -62,7 +62,7 @@ fn the_return_stands_before_the_confirm() {
     let mut scenario = Scenario::with_channel();
     scenario.send(1, confirm::Select { nowait: true });
     scenario.send_bytes(&mandatory(1, b"body"));
-    assert_eq!(scenario.the_publish().confirm, Some(1));
+    assert_eq!(scenario.the_publish().promise, Promise::Confirm(1));
     scenario.outgoing.expect_confirm(key(1, 1), 1, 0);
     scenario.turn();
     scenario.expect(1, returned());

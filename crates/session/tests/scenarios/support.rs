@@ -11,8 +11,8 @@ use leveret_core::{
     refusal::{ObjectKind, Refusal},
 };
 use leveret_session::{
-    Answer, Call, CloseHow, Connection, Input, Millis, News, OpenRefusal, Outgoing, Publish,
-    Routed, Settings, Settle, Sink, Step, Tick,
+    Answer, Call, CloseHow, Commit, Connection, Input, Millis, News, OpenRefusal, Outgoing,
+    Publish, Routed, Settings, Settle, Sink, Step, Tick,
 };
 use leveret_wire::{
     PROTOCOL_HEADER, RawProperties,
@@ -28,6 +28,8 @@ use leveret_wire::{
 pub(crate) enum Event {
     Publish(Publish),
     Settle(Settle),
+    Commit(Commit),
+    Rollback(ChannelKey),
     Call(Call),
 }
 
@@ -50,6 +52,9 @@ pub(crate) struct Recorder {
 
 /// No exchange or queue has this name.
 pub(crate) const MISSING: &str = "missing";
+
+/// The address of every reply consumer.
+pub(crate) const REPLY_ADDRESS: &str = "amq.rabbitmq.reply-to.address";
 
 /// No queue is bound by this key.
 pub(crate) const NOBODY: &str = "nobody";
@@ -79,6 +84,14 @@ impl Sink for Recorder {
         } else {
             Ok(())
         }
+    }
+
+    fn commit(&mut self, commit: Commit) {
+        self.events.push(Event::Commit(commit));
+    }
+
+    fn rollback(&mut self, channel: ChannelKey) {
+        self.events.push(Event::Rollback(channel));
     }
 
     fn settle(&mut self, settle: Settle) {
@@ -547,6 +560,8 @@ pub(crate) fn answer_to(call: &Call) -> Answer {
                 },
             )
         }
+        Call::Commit(_) => Answer::Committed { accepted: true },
+        Call::ConsumeReplies(_) => Answer::ReplyAddress(short(REPLY_ADDRESS)),
         Call::Get(get) => missing_queue(&get.queue, Answer::GetEmpty),
         Call::OpenVhost { .. }
         | Call::OpenChannel(_)
@@ -556,6 +571,7 @@ pub(crate) fn answer_to(call: &Call) -> Answer {
         | Call::ExchangeUnbind(_)
         | Call::QueueUnbind(_)
         | Call::Cancel(_)
+        | Call::CancelReplies(_)
         | Call::CatchUp
         | Call::CloseChannel(_)
         | Call::CloseConnection { .. }

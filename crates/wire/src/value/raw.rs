@@ -111,6 +111,21 @@ impl<'a> RawTable<'a> {
     }
 }
 
+/// The values of an array's payload in their order. The iterator ends behind the first error.
+pub fn raw_values(payload: &[u8]) -> impl Iterator<Item = Result<RawValue<'_>, ValueError>> {
+    let mut rest = payload;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let value = advance(&mut rest, raw_value);
+        if value.is_err() {
+            rest = &[];
+        }
+        Some(value)
+    })
+}
+
 /// The entries of a [`RawTable`].
 #[derive(Debug, Clone)]
 pub struct RawEntries<'a> {
