@@ -326,3 +326,31 @@ fn properties_are_a_slice_of_the_chunk() {
     assert!(range.contains(&properties.content_type.unwrap().as_bytes().as_ptr()));
     assert!(!range.contains(&header.properties.detach().as_bytes().as_ptr()));
 }
+
+#[test]
+fn one_property_is_changed_and_the_others_stay() {
+    let table = |names: &[&'static str]| -> FieldTable {
+        let entry = |name: &&'static str| (ShortString::from_static(name), FieldValue::Int(1));
+        names.iter().map(entry).collect()
+    };
+    let with = |headers: FieldTable, reply_to: &'static str| BasicProperties {
+        headers: Some(headers),
+        reply_to: Some(ShortString::from_static(reply_to)),
+        ..all()
+    };
+    let raw = with(table(&["a", "BCC", "b", "BCC"]), "here").encode();
+    let changed = raw.without_header(b"BCC").expect("well-formed");
+    assert_eq!(changed, with(table(&["a", "b"]), "here").encode());
+    let there = ShortString::from_static("there");
+    let changed = changed.with_reply_to(there).expect("well-formed");
+    assert_eq!(changed, with(table(&["a", "b"]), "there").encode());
+    let only = with(table(&["BCC"]), "here").encode();
+    let emptied = only.without_header(b"BCC").expect("well-formed");
+    assert_eq!(emptied, with(table(&[]), "here").encode());
+    assert_eq!(emptied.headers(), Ok(Some(Bytes::new())));
+    assert_eq!(
+        RawProperties::EMPTY.without_header(b"BCC"),
+        Ok(RawProperties::EMPTY)
+    );
+    assert_eq!(RawProperties::EMPTY.headers(), Ok(None));
+}
