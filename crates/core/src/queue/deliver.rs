@@ -38,6 +38,10 @@ impl Queue {
         }
         if self.settings.has_limits() {
             self.drop_overflow(effects);
+            if self.settings.lazy_expiry {
+                // Another message is the head now.
+                self.expire(effects);
+            }
         }
         self.read_ahead(effects);
         false

@@ -22,7 +22,7 @@ impl Queue {
     /// When the queue is to be sent the next [`super::Command::Tick`] at the latest.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
-        if self.is_deleted || !self.has_deadlines() {
+        if self.is_deleted || !(self.has_deadlines() || self.settings.has_limits()) {
             return None;
         }
         let in_memory = if self.settings.lazy_expiry {
@@ -33,7 +33,9 @@ impl Queue {
         let cold = self.cold_due.first().map(|(due, _)| *due);
         let cold = cold.filter(|_| !self.cold.is_asked() && !self.settings.lazy_expiry);
         let unread = self.must_read_on().then_some(self.now);
-        [in_memory, cold, unread, self.ends_at()]
+        // After a start only: what was dying is back, and the queue longer than it may be.
+        let overflow = self.must_drop().then_some(self.now);
+        [in_memory, cold, unread, overflow, self.ends_at()]
             .into_iter()
             .flatten()
             .min()

@@ -48,15 +48,22 @@ impl Queue {
         if self.settings.overflow != Overflow::DropHead {
             return;
         }
-        while self
-            .settings
-            .is_too_much(self.depth().ready, self.ready_bytes())
-        {
+        while self.is_too_long() {
             let Some((spot, ready)) = self.take_head(effects) else {
                 return;
             };
             self.die(spot, ready, DeathReason::MaxLength, effects);
         }
+    }
+
+    /// Whether the queue is too long and nothing is under way to make it shorter.
+    pub(super) fn must_drop(&self) -> bool {
+        self.settings.overflow == Overflow::DropHead && self.is_too_long() && !self.cold.is_asked()
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.settings
+            .is_too_much(self.depth().ready, self.ready_bytes())
     }
 
     fn would_overflow(&self, message: &Message) -> bool {

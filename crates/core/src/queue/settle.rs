@@ -88,17 +88,31 @@ impl Queue {
         if let Some(range) = self.cold.take() {
             self.cold_due.clear();
             self.count_forgotten(range.messages, range.body_bytes);
-            let id = self.id;
-            let forget = |(priority, from)| Write::ForgetRange {
-                queue: id,
-                priority,
-                from,
-                until: range.until,
-            };
-            effects.writes.extend(range.levels().map(forget));
+            for (priority, from) in range.levels() {
+                self.forget_range(priority, from, range.until, effects);
+            }
         }
         self.serve_gets(effects);
         purged
+    }
+
+    /// Forgets what is cold there, but not what died and is not elsewhere yet.
+    fn forget_range(&self, priority: u8, from: Seq, until: Seq, effects: &mut Effects) {
+        let dying = self.dying.range(from..until);
+        let dying =
+            dying.filter(|(seq, ready)| self.spot(**seq, &ready.message).priority() == priority);
+        let mut from = from;
+        for end in dying.map(|(&seq, _)| seq).chain([until]) {
+            if from < end {
+                effects.writes.push(Write::ForgetRange {
+                    queue: self.id,
+                    priority,
+                    from,
+                    until: end,
+                });
+            }
+            from = end.next();
+        }
     }
 
     pub(super) fn delete(

@@ -63,6 +63,19 @@ fn what_does_not_fit_dies_from_the_head() {
 }
 
 #[test]
+fn after_a_crash_what_does_not_fit_dies_again() {
+    let mut queue = queue(Overflow::DropHead);
+    queue.publish(["1", "2", "3", "4", "5"]);
+    queue.expect_dead(DeathReason::MaxLength, ["1", "2"]);
+    queue.restart(Stop::Crash);
+    queue.expect_depth(5, 0);
+    queue.pass(1);
+    let dead = queue.expect_dead(DeathReason::MaxLength, ["1", "2"]);
+    arrive(&mut queue, &dead);
+    queue.expect_stored(["3", "4", "5"]);
+}
+
+#[test]
 fn a_refused_message_dies_without_a_place() {
     let mut queue = queue(Overflow::RejectPublishDeadLetter);
     queue.publish(["1", "2", "3", "4"]);

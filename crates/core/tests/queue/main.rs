@@ -21,6 +21,7 @@ mod prefetch;
 mod priorities;
 mod purge;
 mod random_commands;
+mod random_settings;
 mod read_ahead;
 mod restart;
 mod return_to_its_place;

@@ -188,6 +188,38 @@ impl QueueScenario {
         self.publish_messages(messages.collect());
     }
 
+    /// Publishes one persistent message with everything it may bring.
+    #[track_caller]
+    pub(crate) fn publish_as(
+        &mut self,
+        label: &str,
+        body_bytes: usize,
+        priority: Option<u8>,
+        expiration_millis: Option<u64>,
+    ) {
+        let life = Life {
+            expiration_millis,
+            has_died: false,
+        };
+        let message = MessageParts {
+            priority,
+            ..parts(label, Bytes::from(vec![0; body_bytes]), true)
+        };
+        self.publish_messages(vec![Message::with_life(message, life)]);
+    }
+
+    /// The places of what has died since the last look.
+    pub(crate) fn take_dead(&mut self) -> Vec<(leveret_core::ids::Seq, String)> {
+        let dead = std::mem::take(&mut self.dead).into_iter();
+        dead.filter_map(|(transfer, label)| Some((transfer.seq?, label)))
+            .collect()
+    }
+
+    /// The labels of what is handed out and not settled, as far as this run knows.
+    pub(crate) fn held(&self) -> Vec<String> {
+        self.unacked.keys().cloned().collect()
+    }
+
     /// Time goes on, and the queue is told if it wants to know.
     #[track_caller]
     pub(crate) fn pass(&mut self, millis: u64) {
@@ -558,6 +590,15 @@ impl QueueScenario {
         labels: impl IntoIterator<Item = L>,
     ) {
         self.expect_received(consumer, labels, false);
+    }
+
+    /// The labels of what has arrived at the consumer since the last look.
+    pub(crate) fn take_labels(&mut self, consumer: ConsumerId) -> Vec<String> {
+        let received = self.received.remove(&consumer).unwrap_or_default();
+        received
+            .into_iter()
+            .map(|received| received.label)
+            .collect()
     }
 
     /// Exactly these have arrived at the consumer since the last look, all of them flagged.

@@ -13,6 +13,7 @@ mod exchange_to_exchange;
 mod headers;
 mod queue_arguments;
 mod remove_queue;
+mod route_dead_letter;
 mod several_keys;
 mod snapshot;
 mod stored_changes;
