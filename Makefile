@@ -15,7 +15,8 @@ cargo := scripts/cargo
 # The broker, on port 5672.
 run:
 	@scripts/setup
-	@exec $(cargo) run --release --package leveret
+	@$(cargo) build --release --package leveret
+	@exec $(CARGO_TARGET_DIR)/release/leveret
 
 build:
 	@scripts/setup

@@ -28,9 +28,11 @@
 //! * exactly the consumers with credit stand in line for the next message.
 
 mod cold;
+mod command;
 mod consumers;
 mod dead_letter;
 mod deliver;
+mod effects;
 mod enqueue;
 mod expire;
 mod limits;
@@ -38,7 +40,12 @@ mod settle;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-pub use self::{cold::Refill, consumers::ConsumerSettings};
+pub use self::{
+    cold::Refill,
+    command::{Command, Outcome, Refilled, RequestId, StoredMessage},
+    consumers::ConsumerSettings,
+    effects::{Answer, Confirm, DeathReason, Delivery, Effects, Got, Transfer},
+};
 use self::{
     cold::{Cold, Window},
     consumers::Consumers,
@@ -58,240 +65,6 @@ pub const WINDOW_ROWS_MAX: usize = 2000;
 pub const WINDOW_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes handed out in one go; afterwards the surroundings look whether readers keep up.
 pub const HAND_OUT_BYTES_MAX: usize = 256 * 1024;
-
-/// What somebody asks of a queue.
-#[derive(Debug, Clone)]
-pub enum Command {
-    /// Put a message at the end.
-    Enqueue {
-        /// The message.
-        message: Message,
-        /// Who waits for the confirm.
-        confirm: Option<Confirm>,
-    },
-    /// Write down that messages may be handed out from now on. Once per run, and in the store before
-    /// the first [`Command::Resume`] or [`Command::Get`], so that after a crash "not redelivered" is
-    /// never a lie; [`Queue::has_unknown_consumers`] tells whether it is still to be done.
-    MarkConsumed,
-    /// Add a consumer; it gets nothing before [`Command::Resume`]. Answered by
-    /// [`Answer::Subscribed`], [`Answer::ExclusiveUse`], or [`Answer::Deleted`] when the queue ended
-    /// before.
-    Subscribe {
-        /// Who asks.
-        request: RequestId,
-        /// The consumer.
-        consumer: ConsumerId,
-        /// How it wants its messages.
-        settings: ConsumerSettings,
-    },
-    /// The consumer can take messages: its subscription was answered, or its reader caught up.
-    Resume {
-        /// The consumer.
-        consumer: ConsumerId,
-    },
-    /// The consumer's reader is behind; nothing more for it until [`Command::Resume`].
-    Pause {
-        /// The consumer.
-        consumer: ConsumerId,
-    },
-    /// The consumer gets nothing any more; what it holds stays with its channel.
-    Unsubscribe {
-        /// The consumer.
-        consumer: ConsumerId,
-    },
-    /// Hand out one message, outside any prefetch. Answered by [`Answer::Got`].
-    Get {
-        /// Who asks.
-        request: RequestId,
-        /// The channel that will hold it.
-        channel: ChannelKey,
-        /// It is gone once handed out.
-        no_ack: bool,
-    },
-    /// A delivery is done with. Unknown ones are ignored, so that a repeat does no harm.
-    Settle {
-        /// Its position.
-        seq: Seq,
-        /// How.
-        outcome: Outcome,
-    },
-    /// Everything this channel holds goes back, and its consumers end when `ended`.
-    Release {
-        /// The channel.
-        channel: ChannelKey,
-        /// The channel itself is gone; else `basic.recover`.
-        ended: bool,
-    },
-    /// Time has passed. Nothing but the time of the call matters.
-    Tick,
-    /// A dead message has reached its new queues, or has none: it need not be kept here any more.
-    Transferred {
-        /// Its position.
-        seq: Seq,
-    },
-    /// Drop all ready messages. Answered by [`Answer::Purged`].
-    Purge {
-        /// Who asks.
-        request: RequestId,
-    },
-    /// End the queue if the conditions hold. Answered by [`Answer::Deleted`], [`Answer::InUse`] or
-    /// [`Answer::NotEmpty`].
-    Delete {
-        /// Who asks.
-        request: RequestId,
-        /// Only without consumers.
-        if_unused: bool,
-        /// Only without ready messages.
-        if_empty: bool,
-    },
-    /// What was read for the last [`Refill`]; each is answered exactly once.
-    Refilled(Refilled),
-}
-
-/// Rows that came back from the store.
-#[derive(Debug, Clone)]
-pub struct Refilled {
-    /// The rows, in order.
-    pub rows: Vec<StoredMessage>,
-    /// Where the next read has to go on; `None` when the range that was asked for holds no more.
-    pub next: Option<Seq>,
-}
-
-/// One stored row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredMessage {
-    /// Its position.
-    pub seq: Seq,
-    /// When it entered the queue.
-    pub enqueued_at: Timestamp,
-    /// The message.
-    pub message: Message,
-}
-
-/// How a delivery ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// Done: the message is gone.
-    Acked,
-    /// Back to its old place, flagged redelivered.
-    Returned,
-    /// Refused for good: the message is gone, or goes to the dead-letter exchange.
-    Rejected,
-}
-
-/// Why a message left without being acked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum DeathReason {
-    /// A consumer refused it for good.
-    Rejected,
-    /// Its time was over.
-    Expired,
-    /// The queue was full.
-    MaxLength,
-}
-
-/// A dead message on its way to the dead-letter exchange.
-///
-/// While it has a place, it is kept there until [`Command::Transferred`] says that somebody else has
-/// it: a crash in between leaves it where it was.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transfer {
-    /// Its position; `None` for a message the queue did not even take.
-    pub seq: Option<Seq>,
-    /// Why it died.
-    pub reason: DeathReason,
-    /// The message as it was.
-    pub message: Message,
-}
-
-/// Names a command whose answer somebody waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RequestId(pub u64);
-
-/// The answer to a command that has one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// The consumer exists and waits for its first [`Command::Resume`].
-    Subscribed,
-    /// Another consumer has the queue for itself, or this one wanted that beside others.
-    ExclusiveUse,
-    /// The message handed out by a get, or `None` from an empty queue.
-    Got(Option<Got>),
-    /// Ready messages dropped.
-    Purged(u64),
-    /// The queue is gone; so many ready messages went with it.
-    Deleted(u64),
-    /// Not deleted: it has consumers.
-    InUse,
-    /// Not deleted: it has ready messages.
-    NotEmpty,
-}
-
-/// A message handed out by a get.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Got {
-    /// Its position.
-    pub seq: Seq,
-    /// Somebody may have had it before.
-    pub redelivered: bool,
-    /// The message.
-    pub message: Message,
-    /// Ready messages left.
-    pub remaining: u64,
-}
-
-/// One publish whose confirm is owed, once per queue it was routed to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Confirm {
-    /// The publisher's channel.
-    pub channel: ChannelKey,
-    /// Its number on that channel, counted from 1.
-    pub number: u64,
-}
-
-/// A message on its way to a consumer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery {
-    /// Who gets it.
-    pub consumer: ConsumerId,
-    /// Its position in this queue.
-    pub seq: Seq,
-    /// Somebody may have had it before.
-    pub redelivered: bool,
-    /// The message.
-    pub message: Message,
-}
-
-/// What commands ask of the surroundings. Separate lists, because their order is the durability
-/// promise.
-#[derive(Debug, Default)]
-pub struct Effects {
-    /// Committed as one unit.
-    pub writes: Vec<Write>,
-    /// Leave only when `writes` is on disk.
-    pub promises: Vec<Confirm>,
-    /// May leave at once: these messages are not to be stored.
-    pub accepted: Vec<Confirm>,
-    /// May leave at once, as refusals: the queue is full and took none of these messages.
-    pub rejected: Vec<Confirm>,
-    /// May leave at once. A message handed on has promised nothing to its publisher.
-    pub deliveries: Vec<Delivery>,
-    /// May leave at once, before `deliveries`.
-    pub answers: Vec<(RequestId, Answer)>,
-    /// To be read once `writes` is in the store, and given back as [`Command::Refilled`].
-    pub refill: Option<Refill>,
-    /// Consumers that ended with the queue; their clients are told.
-    pub cancelled: Vec<ConsumerId>,
-    /// The last consumer left; a queue that is to go with it goes now.
-    pub unused: bool,
-    /// To be routed and enqueued elsewhere, in this order.
-    pub transfers: Vec<Transfer>,
-    /// Nobody has used the queue for as long as it lasts without; it goes now.
-    pub expired: bool,
-    /// Stored messages that were counted and then not found. Never so with an intact store:
-    /// somebody must look.
-    pub missing: u64,
-}
 
 /// How many messages a queue has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use leveret_core::queue::{Command, Confirm, Refill, Refilled, StoredMessage};
+use leveret_core::queue::{Command, Confirm, Refill};
 use leveret_store::Store;
 use tokio::{runtime, sync::oneshot};
 use tracing::error;
@@ -92,18 +92,7 @@ impl Payer {
                 bytes_max,
             } = refill;
             match store.read_messages(queue, priority, from, until, rows_max, bytes_max) {
-                Ok(page) => {
-                    let rows = page.rows.into_iter().map(|row| StoredMessage {
-                        seq: row.seq,
-                        enqueued_at: row.enqueued_at,
-                        message: row.message,
-                    });
-                    let refilled = Refilled {
-                        rows: rows.collect(),
-                        next: page.next,
-                    };
-                    handle.submit(&mut vec![Command::Refilled(refilled)]);
-                }
+                Ok(rows) => handle.submit(&mut vec![Command::Refilled(rows)]),
                 // Nothing damaged is served and nothing is skipped: the queue stands still here.
                 Err(damage) => error!(%queue, %damage, "stored messages cannot be read"),
             }

@@ -42,4 +42,4 @@ pub use error::{CommitError, Damage, MissingCommits, OpenError, ReadError};
 pub use options::{Options, SyncMode};
 pub use recovery::{Recovered, RecoveryReport};
 pub use schema::FORMAT;
-pub use store::{Page, Store, StoredMessage};
+pub use store::Store;

@@ -4,8 +4,8 @@ use std::{fmt, path::Path, sync::Arc};
 
 use bytes::BytesMut;
 use leveret_core::{
-    ids::{QueueId, Seq, Timestamp},
-    message::Message,
+    ids::{QueueId, Seq},
+    queue::{Refilled, StoredMessage},
 };
 use parking_lot::Mutex;
 use rocksdb::{DB, ReadOptions, WriteBufferManager};
@@ -19,26 +19,6 @@ use crate::{
     schema::Table,
     table::messages,
 };
-
-/// A stored message with its place in the queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredMessage {
-    /// Its position.
-    pub seq: Seq,
-    /// When it entered the queue.
-    pub enqueued_at: Timestamp,
-    /// The message.
-    pub message: Message,
-}
-
-/// A run of stored messages.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Page {
-    /// In the order of their positions.
-    pub rows: Vec<StoredMessage>,
-    /// Where to read on; `None` when nothing is left in the range.
-    pub next: Option<Seq>,
-}
 
 /// An open data directory.
 pub struct Store {
@@ -105,8 +85,8 @@ impl Store {
         until: Seq,
         rows_max: usize,
         bytes_max: usize,
-    ) -> Result<Page, ReadError> {
-        let mut page = Page::default();
+    ) -> Result<Refilled, ReadError> {
+        let mut page = Refilled::default();
         if from >= until {
             return Ok(page);
         }

@@ -13,9 +13,10 @@ use std::{
 use leveret_core::{
     ids::{QueueId, Seq, Timestamp},
     message::{Message, MessageParts},
+    queue::StoredMessage,
     record::{MetaChange, QueueRecord, QueueState, Write},
 };
-use leveret_store::{CommitError, Committer, OpenError, Options, Recovered, Store, StoredMessage};
+use leveret_store::{CommitError, Committer, OpenError, Options, Recovered, Store};
 use leveret_wire::value::{FieldTable, ShortString};
 use tempfile::TempDir;
 

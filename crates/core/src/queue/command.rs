@@ -1,0 +1,131 @@
+//! What may be asked of a queue.
+
+use super::{Confirm, ConsumerSettings};
+use crate::{
+    ids::{ChannelKey, ConsumerId, Seq, Timestamp},
+    message::Message,
+};
+
+/// What somebody asks of a queue.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// Put a message at the end.
+    Enqueue {
+        /// The message.
+        message: Message,
+        /// Who waits for the confirm.
+        confirm: Option<Confirm>,
+    },
+    /// Write down that messages may be handed out from now on. Once per run, and in the store before
+    /// the first [`Command::Resume`] or [`Command::Get`], so that after a crash "not redelivered" is
+    /// never a lie; [`Queue::has_unknown_consumers`] tells whether it is still to be done.
+    MarkConsumed,
+    /// Add a consumer; it gets nothing before [`Command::Resume`]. Answered by
+    /// [`Answer::Subscribed`], [`Answer::ExclusiveUse`], or [`Answer::Deleted`] when the queue ended
+    /// before.
+    Subscribe {
+        /// Who asks.
+        request: RequestId,
+        /// The consumer.
+        consumer: ConsumerId,
+        /// How it wants its messages.
+        settings: ConsumerSettings,
+    },
+    /// The consumer can take messages: its subscription was answered, or its reader caught up.
+    Resume {
+        /// The consumer.
+        consumer: ConsumerId,
+    },
+    /// The consumer's reader is behind; nothing more for it until [`Command::Resume`].
+    Pause {
+        /// The consumer.
+        consumer: ConsumerId,
+    },
+    /// The consumer gets nothing any more; what it holds stays with its channel.
+    Unsubscribe {
+        /// The consumer.
+        consumer: ConsumerId,
+    },
+    /// Hand out one message, outside any prefetch. Answered by [`Answer::Got`].
+    Get {
+        /// Who asks.
+        request: RequestId,
+        /// The channel that will hold it.
+        channel: ChannelKey,
+        /// It is gone once handed out.
+        no_ack: bool,
+    },
+    /// A delivery is done with. Unknown ones are ignored, so that a repeat does no harm.
+    Settle {
+        /// Its position.
+        seq: Seq,
+        /// How.
+        outcome: Outcome,
+    },
+    /// Everything this channel holds goes back, and its consumers end when `ended`.
+    Release {
+        /// The channel.
+        channel: ChannelKey,
+        /// The channel itself is gone; else `basic.recover`.
+        ended: bool,
+    },
+    /// Time has passed. Nothing but the time of the call matters.
+    Tick,
+    /// A dead message has reached its new queues, or has none: it need not be kept here any more.
+    Transferred {
+        /// Its position.
+        seq: Seq,
+    },
+    /// Drop all ready messages. Answered by [`Answer::Purged`].
+    Purge {
+        /// Who asks.
+        request: RequestId,
+    },
+    /// End the queue if the conditions hold. Answered by [`Answer::Deleted`], [`Answer::InUse`] or
+    /// [`Answer::NotEmpty`].
+    Delete {
+        /// Who asks.
+        request: RequestId,
+        /// Only without consumers.
+        if_unused: bool,
+        /// Only without ready messages.
+        if_empty: bool,
+    },
+    /// What was read for the last [`Refill`]; each is answered exactly once.
+    Refilled(Refilled),
+}
+
+/// Names a command whose answer somebody waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RequestId(pub u64);
+
+/// Rows that came back from the store.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Refilled {
+    /// The rows, in order.
+    pub rows: Vec<StoredMessage>,
+    /// Where the next read has to go on; `None` when the range that was asked for holds no more.
+    pub next: Option<Seq>,
+}
+
+/// One stored row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredMessage {
+    /// Its position.
+    pub seq: Seq,
+    /// When it entered the queue.
+    pub enqueued_at: Timestamp,
+    /// The message.
+    pub message: Message,
+}
+
+/// How a delivery ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Done: the message is gone.
+    Acked,
+    /// Back to its old place, flagged redelivered.
+    Returned,
+    /// Refused for good: the message is gone, or goes to the dead-letter exchange.
+    Rejected,
+}
