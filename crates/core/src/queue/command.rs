@@ -18,10 +18,10 @@ pub enum Command {
     },
     /// Write down that messages may be handed out from now on. Once per run, and in the store before
     /// the first [`Command::Resume`] or [`Command::Get`], so that after a crash "not redelivered" is
-    /// never a lie; [`Queue::has_unknown_consumers`] tells whether it is still to be done.
+    /// never a lie; [`super::Queue::has_unknown_consumers`] tells whether it is still to be done.
     MarkConsumed,
     /// Add a consumer; it gets nothing before [`Command::Resume`]. Answered by
-    /// [`Answer::Subscribed`], [`Answer::ExclusiveUse`], or [`Answer::Deleted`] when the queue ended
+    /// [`super::Answer::Subscribed`], [`super::Answer::ExclusiveUse`], or [`super::Answer::Deleted`] when the queue ended
     /// before.
     Subscribe {
         /// Who asks.
@@ -46,7 +46,7 @@ pub enum Command {
         /// The consumer.
         consumer: ConsumerId,
     },
-    /// Hand out one message, outside any prefetch. Answered by [`Answer::Got`].
+    /// Hand out one message, outside any prefetch. Answered by [`super::Answer::Got`].
     Get {
         /// Who asks.
         request: RequestId,
@@ -76,13 +76,13 @@ pub enum Command {
         /// Its position.
         seq: Seq,
     },
-    /// Drop all ready messages. Answered by [`Answer::Purged`].
+    /// Drop all ready messages. Answered by [`super::Answer::Purged`].
     Purge {
         /// Who asks.
         request: RequestId,
     },
-    /// End the queue if the conditions hold. Answered by [`Answer::Deleted`], [`Answer::InUse`] or
-    /// [`Answer::NotEmpty`].
+    /// End the queue if the conditions hold. Answered by [`super::Answer::Deleted`], [`super::Answer::InUse`] or
+    /// [`super::Answer::NotEmpty`].
     Delete {
         /// Who asks.
         request: RequestId,
@@ -91,7 +91,7 @@ pub enum Command {
         /// Only without ready messages.
         if_empty: bool,
     },
-    /// What was read for the last [`Refill`]; each is answered exactly once.
+    /// What was read for the last [`super::Refill`]; each is answered exactly once.
     Refilled(Refilled),
 }
 

@@ -23,7 +23,7 @@ pub struct Effects {
     pub deliveries: Vec<Delivery>,
     /// May leave at once, before `deliveries`.
     pub answers: Vec<(RequestId, Answer)>,
-    /// To be read once `writes` is in the store, and given back as [`Command::Refilled`].
+    /// To be read once `writes` is in the store, and given back as [`super::Command::Refilled`].
     pub refill: Option<Refill>,
     /// Consumers that ended with the queue; their clients are told.
     pub cancelled: Vec<ConsumerId>,
@@ -63,7 +63,7 @@ pub struct Delivery {
 /// The answer to a command that has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// The consumer exists and waits for its first [`Command::Resume`].
+    /// The consumer exists and waits for its first [`super::Command::Resume`].
     Subscribed,
     /// Another consumer has the queue for itself, or this one wanted that beside others.
     ExclusiveUse,
@@ -94,7 +94,7 @@ pub struct Got {
 
 /// A dead message on its way to the dead-letter exchange.
 ///
-/// While it has a place, it is kept there until [`Command::Transferred`] says that somebody else has
+/// While it has a place, it is kept there until [`super::Command::Transferred`] says that somebody else has
 /// it: a crash in between leaves it where it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transfer {
