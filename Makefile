@@ -34,6 +34,7 @@ check:
 	$(cargo) clippy --workspace --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(cargo) doc --workspace --no-deps
 	scripts/check-layers
+	scripts/check-docs
 	scripts/check-deny
 
 # Writes: formats, and applies what clippy can repair.
