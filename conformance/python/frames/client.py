@@ -12,7 +12,8 @@ import socket
 import struct
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -120,6 +121,7 @@ class Connection:
         self.sock = socket.create_connection((endpoint.host, endpoint.port), timeout=PATIENCE)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = bytearray()
+        self._held: bytearray | None = None
         self._inbox: dict[int, deque[Method]] = defaultdict(deque)
         self._contents: dict[int, list] = {}
         self._transcript: deque[str] = deque(maxlen=16)
@@ -131,7 +133,18 @@ class Connection:
         self._note(f"-> {len(data)} bytes {data[:40]!r}")
         self._write(data)
 
+    @contextmanager
+    def in_one_write(self) -> Iterator[None]:
+        """What is sent inside leaves together, so that the broker may well read it together."""
+        self._held = bytearray()
+        yield
+        data, self._held = self._held, None
+        self._write(bytes(data))
+
     def _write(self, data: bytes) -> None:
+        if self._held is not None:
+            self._held += data
+            return
         self.sock.settimeout(PATIENCE)
         try:
             self.sock.sendall(data)

@@ -16,8 +16,9 @@ def _publish(channel, queue, *messages) -> None:
     """Pairs of body and priority; priority `None` means absent."""
     publisher = channel.connection.channel()
     publisher.select_confirms()
-    for body, priority in messages:
-        publisher.publish("", queue, body, {} if priority is None else {"priority": priority})
+    with channel.connection.in_one_write():
+        for body, priority in messages:
+            publisher.publish("", queue, body, {} if priority is None else {"priority": priority})
     publisher.confirms(1, len(messages))
     publisher.close()
 

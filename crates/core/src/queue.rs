@@ -228,7 +228,8 @@ impl Queue {
         self
     }
 
-    /// Does what `command` says. Messages are not handed out here but by [`Self::hand_out`].
+    /// Does what `command` says. Messages are not handed out here but by [`Self::hand_out`], which
+    /// follows a batch, or each command where [`Self::hands_out_each`] says so.
     pub fn apply(&mut self, now: Timestamp, command: Command, effects: &mut Effects) {
         self.now = self.now.max(now);
         let had_consumers = self.consumers.len() > 0;

@@ -14,7 +14,7 @@ use leveret_core::{
     queue::{Answer, Command, Confirm, Delivery, Depth, Effects, Queue, RequestId},
     record::{QueueRecord, QueueState, Write},
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tracing::error;
 
@@ -119,9 +119,12 @@ impl QueueHandle {
     pub fn submit(&self, commands: &mut Vec<Command>) {
         let mut guarded = self.guarded.lock();
         let now = self.services.clock.now();
-        let Guarded { queue, effects, .. } = &mut *guarded;
         for command in commands.drain(..) {
+            let Guarded { queue, effects, .. } = &mut *guarded;
             queue.apply(now, command, effects);
+            if queue.hands_out_each() {
+                self.hand_out(&mut guarded);
+            }
         }
         let afterwards = self.run(&mut guarded);
         self.set_timer(&mut guarded);
@@ -235,15 +238,15 @@ impl QueueHandle {
         self.guarded.lock().queue.state_at_stop()
     }
 
-    fn run(&self, guarded: &mut MutexGuard<'_, Guarded>) -> Afterwards {
+    /// Hands out what consumers have credit for, as long as their readers keep up.
+    fn hand_out(&self, guarded: &mut Guarded) {
         let Guarded {
             queue,
             effects,
-            promises,
             outboxes,
             waiting,
             ..
-        } = &mut **guarded;
+        } = guarded;
         loop {
             let has_more = queue.hand_out(effects);
             for (request, answer) in effects.answers.drain(..) {
@@ -257,6 +260,16 @@ impl QueueHandle {
                 break;
             }
         }
+    }
+
+    fn run(&self, guarded: &mut Guarded) -> Afterwards {
+        self.hand_out(guarded);
+        let Guarded {
+            queue,
+            effects,
+            promises,
+            ..
+        } = guarded;
         queue.seal(effects);
         let missing = std::mem::take(&mut effects.missing);
         if missing > 0 {

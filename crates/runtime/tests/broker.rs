@@ -12,7 +12,7 @@ use leveret_core::{
     vhost::{ExchangeDeclare, QueueDeclare},
 };
 use leveret_runtime::{Answered, Broker, Outbox, Pressure, QueueHandle, StartOptions, VhostHandle};
-use leveret_wire::value::{FieldTable, ShortString};
+use leveret_wire::value::{FieldTable, FieldValue, ShortString};
 use parking_lot::{Condvar, Mutex};
 use tempfile::TempDir;
 
@@ -188,6 +188,17 @@ fn name(text: &str) -> ShortString {
     ShortString::try_from(text).expect("short")
 }
 
+fn with(argument: &'static str, value: i32) -> impl FnOnce(&mut QueueDeclare) {
+    move |asked| asked.arguments = FieldTable::from_iter([(name(argument), FieldValue::Int(value))])
+}
+
+fn enqueue(message: Message) -> Command {
+    Command::Enqueue {
+        message,
+        confirm: None,
+    }
+}
+
 fn message(body: &str, persistent: bool) -> Message {
     Message::new(MessageParts {
         exchange: b"",
@@ -229,6 +240,10 @@ const MANUAL: ConsumerSettings = ConsumerSettings {
     no_ack: false,
     exclusive: false,
     priority: 0,
+};
+const ONE: ConsumerSettings = ConsumerSettings {
+    prefetch: 1,
+    ..MANUAL
 };
 const AUTO: ConsumerSettings = ConsumerSettings {
     no_ack: true,
@@ -518,4 +533,42 @@ async fn durable_topology_is_there_after_a_kill_and_the_rest_is_not() {
         .expect("stored");
     assert_eq!(route.queues.len(), 1);
     assert!(again.exchange(&name("gone")).is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_with_room_gets_the_first_of_a_batch_whatever_comes_behind_it() {
+    let dir = TempDir::new().expect("a directory");
+    let broker = Scenario::start(dir.path());
+    let queue = broker.declare("q", with("x-max-priority", 9)).await;
+    broker.consume("q", ONE).await;
+    let low = enqueue(message("low", false));
+    let high = enqueue(Message::new(MessageParts {
+        exchange: b"",
+        routing_key: b"q",
+        properties: &[0, 0],
+        body: Bytes::from_static(b"high"),
+        persistent: false,
+        priority: Some(9),
+    }));
+    queue.submit(&mut vec![low, high]);
+    assert_eq!(broker.outbox.came.lock().bodies, ["low"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_queue_makes_room_before_a_later_ack_of_the_batch_does() {
+    let dir = TempDir::new().expect("a directory");
+    let broker = Scenario::start(dir.path());
+    let queue = broker.declare("q", with("x-max-length", 1)).await;
+    broker.consume("q", ONE).await;
+    queue.submit(&mut vec![enqueue(message("held", false))]);
+    let held = broker.outbox.came.lock().seqs[0];
+    queue.submit(&mut vec![
+        enqueue(message("dropped", false)),
+        enqueue(message("last", false)),
+        Command::Settle {
+            seq: held,
+            outcome: Outcome::Acked,
+        },
+    ]);
+    assert_eq!(broker.outbox.came.lock().bodies, ["held", "last"]);
 }

@@ -6,6 +6,16 @@ use super::{
 };
 
 impl Queue {
+    /// Whether [`Queue::hand_out`] belongs behind each command of a batch, not behind the whole.
+    ///
+    /// Where priorities, length limits or deadlines choose what is handed out or dropped, the outcome
+    /// depends on what had arrived when a consumer had credit; and it is not to depend on how commands
+    /// were cut into batches.
+    #[must_use]
+    pub fn hands_out_each(&self) -> bool {
+        self.settings.max_priority > 0 || self.settings.has_limits() || self.has_deadlines()
+    }
+
     /// Hands ready messages to consumers with credit, in order, up to [`HAND_OUT_BYTES_MAX`] bytes.
     ///
     /// `true` when there is more to hand out at once; the caller looks at its readers' buffers in

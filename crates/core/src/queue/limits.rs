@@ -20,15 +20,11 @@ impl QueueSettings {
 
 impl Queue {
     /// Whether a new message is refused: with it there would be too many ready ones.
-    pub(super) fn refuses(&mut self, message: &Message, effects: &mut Effects) -> bool {
+    pub(super) fn refuses(&self, message: &Message, effects: &mut Effects) -> bool {
         if self.settings.overflow == Overflow::DropHead || !self.would_overflow(message) {
             return false;
         }
-        // Earlier commands of the same batch may have filled a queue whose consumers are idle.
-        self.hand_out(effects);
-        let refuses = self.would_overflow(message);
-        if refuses
-            && self.settings.overflow == Overflow::RejectPublishDeadLetter
+        if self.settings.overflow == Overflow::RejectPublishDeadLetter
             && self.settings.dead_letter.is_some()
         {
             effects.transfers.push(Transfer {
@@ -37,7 +33,7 @@ impl Queue {
                 message: message.clone(),
             });
         }
-        refuses
+        true
     }
 
     /// Drops messages from the head until the limits hold.

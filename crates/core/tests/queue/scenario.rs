@@ -727,6 +727,9 @@ impl QueueScenario {
     pub(crate) fn together(&mut self, commands: Vec<Command>) {
         for command in commands {
             self.apply(command);
+            if self.queue.hands_out_each() {
+                self.hand_out();
+            }
         }
         self.finish_batch();
         while !self.reads_late && !self.refills.is_empty() {
@@ -744,7 +747,7 @@ impl QueueScenario {
     }
 
     #[track_caller]
-    fn finish_batch(&mut self) {
+    fn hand_out(&mut self) {
         loop {
             let has_more = self.queue.hand_out(&mut self.effects);
             self.take_effects();
@@ -752,6 +755,11 @@ impl QueueScenario {
                 break;
             }
         }
+    }
+
+    #[track_caller]
+    fn finish_batch(&mut self) {
+        self.hand_out();
         self.queue.seal(&mut self.effects);
         self.check();
         self.batches.push_back(Batch {
