@@ -20,6 +20,25 @@ pub(crate) struct Arguments {
     )]
     pub(crate) data_dir: PathBuf,
 
+    /// Where queues and messages are kept: in the data directory, or in memory, for tests: nothing
+    /// then outlives the process, and the data directory is not touched
+    #[arg(
+        long,
+        value_name = "WHERE",
+        default_value = "disk",
+        env = "LEVERET_STORAGE"
+    )]
+    pub(crate) storage: Storage,
+
+    /// When a message counts as stored and is confirmed; docs/durability.md tells what each promises
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "always",
+        env = "LEVERET_STORAGE_SYNC"
+    )]
+    pub(crate) storage_sync: StorageSync,
+
     /// Address and port for AMQP clients; may be given several times; port 0 takes any free one
     /// (default: port 5672 of every address, IPv4 and IPv6)
     #[arg(
@@ -64,6 +83,26 @@ Exit codes:
   1  could not start: port in use, data directory locked, not writable or of a newer version
   2  the command line is wrong
   3  storage failed while running; nothing confirmed is lost";
+
+/// Where queues and messages are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Storage {
+    /// In the data directory
+    Disk,
+    /// In memory
+    Memory,
+}
+
+/// When a message counts as stored.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum StorageSync {
+    /// When it is on the disk: survives a power cut
+    Always,
+    /// When the system has it; on the disk a second later. Survives a kill of the broker
+    Interval,
+    /// When the system has it, which writes it when it likes. Survives a kill of the broker
+    Never,
+}
 
 /// What is logged, from "somebody must look" to every step of the protocol.
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -11,10 +11,11 @@ use std::{
 use leveret_runtime::{Broker, StartError, StartOptions};
 use leveret_server::{BindError, Listeners, Server};
 use leveret_session::Settings;
+use leveret_store::SyncMode;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 
-use crate::cli::Arguments;
+use crate::cli::{Arguments, Storage, StorageSync};
 
 /// Exit code when storage fails while the broker runs. A supervisor restarts it, and recovery finds
 /// everything that was confirmed.
@@ -22,6 +23,9 @@ const STORAGE_FAILED: i32 = 3;
 
 /// AMQP's port.
 const AMQP_PORT: u16 = 5672;
+
+/// How long a commit may stay unsynced with `--storage-sync interval`.
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long connected clients have to answer a close when the broker stops.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
@@ -60,8 +64,15 @@ async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> 
     // The ports first: a second broker started by mistake must not touch anything.
     let listeners = bind(&arguments.listen)?;
     let options = StartOptions {
-        data_dir: arguments.data_dir.clone(),
-        store: leveret_store::Options::default(),
+        data_dir: (arguments.storage == Storage::Disk).then(|| arguments.data_dir.clone()),
+        store: leveret_store::Options {
+            sync: match arguments.storage_sync {
+                StorageSync::Always => SyncMode::Always,
+                StorageSync::Interval => SyncMode::Interval(SYNC_INTERVAL),
+                StorageSync::Never => SyncMode::Never,
+            },
+            ..leveret_store::Options::default()
+        },
     };
     let broker = Broker::start(&options, |failure| {
         error!(%failure, "storage failed: nothing can be promised any more, stopping");

@@ -98,6 +98,8 @@ fn help_is_a_page_with_every_option_and_exit_code() {
     assert!(output.status.success());
     for option in [
         "--data-dir",
+        "--storage",
+        "--storage-sync",
         "--listen",
         "--ports-file",
         "--log-level",
@@ -110,7 +112,7 @@ fn help_is_a_page_with_every_option_and_exit_code() {
         text.contains("Exit codes:") && text.contains("Examples:"),
         "{text}"
     );
-    assert!(text.lines().count() < 60, "longer than a page:\n{text}");
+    assert!(text.lines().count() < 90, "longer than a page:\n{text}");
 }
 
 #[test]
@@ -134,6 +136,45 @@ fn a_wrong_command_line_is_explained_and_ends_with_2() {
         .expect("it runs");
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("--listen"));
+}
+
+#[test]
+fn a_weaker_sync_mode_is_warned_of_in_one_line_at_start() {
+    for (mode, words) in [("interval", "in the last 1000 ms"), ("never", "is never")] {
+        let dir = TempDir::new().expect("a directory");
+        let mut command = leveret(dir.path(), "127.0.0.1:0");
+        command.args(["--storage-sync", mode]);
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("it runs");
+        let mut log = BufReader::new(child.stderr.take().expect("piped"));
+        let mut warnings = Vec::new();
+        loop {
+            let mut line = String::new();
+            assert_ne!(log.read_line(&mut line).expect("a log"), 0, "{warnings:?}");
+            if line.contains("Server startup complete") {
+                break;
+            }
+            if line.contains("WARN") {
+                warnings.push(line);
+            }
+        }
+        Running { child, log }.terminate();
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(
+            warnings[0].contains(words) && warnings[0].contains("power cut"),
+            "{warnings:?}"
+        );
+    }
+}
+
+#[test]
+fn a_broker_in_memory_runs_without_a_directory_and_leaves_none() {
+    let dir = TempDir::new().expect("a directory");
+    let data_dir = dir.path().join("data");
+    let mut command = leveret(&data_dir, "127.0.0.1:0");
+    command.args(["--storage", "memory"]);
+    let mut running = Running::start(command);
+    assert_eq!(running.terminate(), Some(0));
+    assert!(!data_dir.exists(), "{}", data_dir.display());
 }
 
 #[test]

@@ -22,7 +22,7 @@ use tokio::{
     sync::{Notify, oneshot},
     task::AbortHandle,
 };
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::{
     clock::Clock,
@@ -42,8 +42,8 @@ const UNWRITTEN_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// How a broker starts.
 #[derive(Debug, Clone)]
 pub struct StartOptions {
-    /// Where everything durable lies.
-    pub data_dir: PathBuf,
+    /// Where everything durable lies; without a directory everything is kept in memory and ends with the process.
+    pub data_dir: Option<PathBuf>,
     /// How storage works.
     pub store: StoreOptions,
 }
@@ -147,8 +147,16 @@ impl Broker {
         options: &StartOptions,
         storage_failed: impl FnOnce(CommitError) + Send + 'static,
     ) -> Result<Arc<Self>, StartError> {
-        let (store, recovered) = Store::open(&options.data_dir, &options.store)?;
+        let (store, recovered) = match &options.data_dir {
+            Some(dir) => Store::open(dir, &options.store)?,
+            None => Store::in_memory(&options.store)?,
+        };
         info!("{}", recovered.report);
+        if options.data_dir.is_some()
+            && let Some(warning) = options.store.sync.warning()
+        {
+            warn!("{warning}");
+        }
         let registry = Arc::new(Registry::default());
         let metadata_stored = Arc::new(AtomicU64::new(0));
         let relief = Arc::new(Notify::new());

@@ -99,7 +99,7 @@ impl Scenario {
     fn start(dir: &Path) -> Self {
         let store = leveret_store::Options::default();
         let options = StartOptions {
-            data_dir: dir.to_owned(),
+            data_dir: Some(dir.to_owned()),
             store,
         };
         let broker = Broker::start(&options, |failure| panic!("storage failed: {failure}"));

@@ -28,10 +28,11 @@ use std::{
 
 use leveret_core::record::Write;
 use parking_lot::Mutex;
-use rocksdb::{ErrorKind, FlushOptions, WriteOptions};
+use rocksdb::{ErrorKind, FlushOptions};
 
 use crate::{
     batch::{Batch, Families},
+    directory::Directory,
     error::CommitError,
     mark,
     options::SyncMode,
@@ -341,8 +342,7 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
         if sync {
             self.sync_entries()?;
         }
-        let mut options = WriteOptions::default();
-        options.set_sync(sync);
+        let options = self.store.write_options(sync);
         while let Err(error) = self.store.db().write_opt(self.batch.rows(), &options) {
             // Of the batch nothing counts yet: it is written again as it is, under the same number, once RocksDB has
             // moved what it had to a new log.
@@ -369,10 +369,12 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
     /// Before the first sync of a new store. Here and not at its opening, so that a start does not wait for it.
     fn sync_entries(&mut self) -> Result<(), CommitError> {
         if !self.entries_synced {
-            let synced = self.store.directory().sync_entries();
-            synced.map_err(|error| CommitError::Write {
-                reason: error.to_string(),
-            })?;
+            if let Some(directory) = self.store.directory() {
+                let synced = directory.sync_entries();
+                synced.map_err(|error| CommitError::Write {
+                    reason: error.to_string(),
+                })?;
+            }
             self.entries_synced = true;
         }
         Ok(())
@@ -470,7 +472,9 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
     }
 
     fn write_mark(&mut self) -> Result<(), CommitError> {
-        let dir = self.store.directory().path();
+        let Some(dir) = self.store.directory().map(Directory::path) else {
+            return Ok(());
+        };
         match mark::write(dir, self.synced) {
             Ok(()) => self.marked = self.synced,
             // An older mark stays true. The next sync tries again.
@@ -499,12 +503,8 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
                 return gave_up(error.to_string());
             }
             let wanted = self.store.unflushed_bytes() as u64 + RESUME_SPARE_BYTES;
-            if self
-                .store
-                .directory()
-                .free_bytes()
-                .is_ok_and(|free| free < wanted)
-            {
+            let free = self.store.directory().map(Directory::free_bytes);
+            if free.is_some_and(|free| free.is_ok_and(|free| free < wanted)) {
                 continue;
             }
             let Err(refusal) = self.store.db().resume() else {
@@ -528,7 +528,7 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
     fn finish(&mut self) -> Result<(), CommitError> {
         self.reclaimer.stop();
         let nothing_ever_written = self.next_commit == 1 && !self.batch.has_states();
-        if nothing_ever_written {
+        if nothing_ever_written || self.store.directory().is_none() {
             return Ok(());
         }
         self.batch

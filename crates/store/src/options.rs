@@ -14,6 +14,26 @@ pub enum SyncMode {
     Never,
 }
 
+impl SyncMode {
+    /// What an operator has to know about it in one line; nothing for the mode that promises everything.
+    #[must_use]
+    pub fn warning(self) -> Option<String> {
+        match self {
+            Self::Always => None,
+            Self::Interval(interval) => Some(format!(
+                "storage.sync is interval: messages are confirmed before they are on the disk; \
+                 a power cut or a crash of the system loses what was confirmed in the last {} ms",
+                interval.as_millis()
+            )),
+            Self::Never => Some(
+                "storage.sync is never: messages are confirmed before they are on the disk; \
+                 a power cut or a crash of the system loses what the system had not written by then"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
 /// How a store is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {

@@ -127,7 +127,7 @@ fn free(store: &Store, queue: QueueId, stopping: &AtomicBool) -> Result<(), rock
         db.delete_file_in_range_cf(&messages, start, end)?;
         let mut batch = WriteBatch::new();
         batch.delete_range_cf(&messages, start, end);
-        db.write(&batch)?;
+        db.write_opt(&batch, &store.write_options(false))?;
     }
     if stored_bytes(store, start, end)? >= COMPACT_MIN {
         db.compact_range_cf_opt(&messages, Some(start), Some(end), &reclaiming());
@@ -137,7 +137,7 @@ fn free(store: &Store, queue: QueueId, stopping: &AtomicBool) -> Result<(), rock
     }
     let mut batch = WriteBatch::new();
     batch.delete_cf(&Table::Dropped.family(db), queue_key(Table::Dropped, queue));
-    db.write(&batch)?;
+    db.write_opt(&batch, &store.write_options(false))?;
     tracing::debug!(%queue, "a deleted queue is freed");
     Ok(())
 }

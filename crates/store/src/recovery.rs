@@ -13,7 +13,7 @@ use leveret_core::{
     record::{BindingRecord, ExchangeRecord, QueueRecord, QueueState, UserRecord},
 };
 use leveret_wire::value::ShortString;
-use rocksdb::{DB, ErrorKind, WriteBatch, WriteOptions};
+use rocksdb::{DB, Env, ErrorKind, WriteBatch, WriteOptions};
 
 use crate::{
     batch::{Batch, Families, now_millis},
@@ -54,6 +54,8 @@ pub struct Recovered {
 /// How a store was found. Its text is one line for the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecoveryReport {
+    /// It is in memory only.
+    pub in_memory: bool,
     /// Nothing was ever stored here.
     pub is_new: bool,
     /// The broker was stopped in order, and nothing was committed since.
@@ -73,6 +75,12 @@ pub struct RecoveryReport {
 impl fmt::Display for RecoveryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = self.took.as_millis();
+        if self.in_memory {
+            return write!(
+                f,
+                "made a store in memory in {millis} ms: nothing outlives this process"
+            );
+        }
         if self.is_new {
             return write!(f, "made a new store in {millis} ms");
         }
@@ -104,12 +112,36 @@ pub(crate) fn open(dir: &Path, options: &Options) -> Result<(Store, Recovered), 
     let began = Instant::now();
     let directory = Directory::claim(dir)?;
     let synced = read_mark(&directory, options)?;
-    let schema::Opened { db, memory, notes } = schema::open(&directory.rocksdb(), options)
-        .map_err(|error| database_error(&directory, error))?;
+    let opened = schema::open(&directory.rocksdb(), options, None)
+        .map_err(|error| database_error(directory.path(), error))?;
+    load(began, opened, Some(directory), synced, options)
+}
 
+/// The directory that a store in memory believes to be in.
+const IN_MEMORY: &str = "/memory";
+
+pub(crate) fn open_in_memory(options: &Options) -> Result<(Store, Recovered), OpenError> {
+    let began = Instant::now();
+    let dir = Path::new(IN_MEMORY);
+    let opened = Env::mem_env()
+        .and_then(|env| schema::open(dir, options, Some(&env)))
+        .map_err(|error| database_error(dir, error))?;
+    load(began, opened, None, 0, options)
+}
+
+fn load(
+    began: Instant,
+    opened: schema::Opened,
+    directory: Option<Directory>,
+    synced: u64,
+    options: &Options,
+) -> Result<(Store, Recovered), OpenError> {
+    let schema::Opened { db, memory, notes } = opened;
     let loading = Loading {
         db: &db,
-        directory: &directory,
+        dir: directory
+            .as_ref()
+            .map_or_else(|| Path::new(IN_MEMORY), Directory::path),
     };
     let mut newest = loading.check_commits(synced, options)?;
     let mut recovered = loading.load_meta()?;
@@ -125,6 +157,7 @@ pub(crate) fn open(dir: &Path, options: &Options) -> Result<(Store, Recovered), 
         newest += 1;
     }
     let report = RecoveryReport {
+        in_memory: directory.is_none(),
         is_new: newest == 0,
         clean,
         newest_commit: newest,
@@ -183,8 +216,8 @@ fn tells_of_missing_log(error: &rocksdb::Error) -> bool {
             .any(|part| error.as_ref().contains(part))
 }
 
-fn database_error(directory: &Directory, error: rocksdb::Error) -> OpenError {
-    let dir = directory.path().to_owned();
+fn database_error(dir: &Path, error: rocksdb::Error) -> OpenError {
+    let dir = dir.to_owned();
     if tells_of_missing_log(&error) {
         let missing = MissingCommits::Log {
             reason: error.into_string(),
@@ -211,7 +244,7 @@ struct Meta {
 
 struct Loading<'a> {
     db: &'a DB,
-    directory: &'a Directory,
+    dir: &'a Path,
 }
 
 impl Loading<'_> {
@@ -233,7 +266,7 @@ impl Loading<'_> {
             return Ok(newest);
         };
         if !options.accept_missing_commits {
-            let dir = self.directory.path().to_owned();
+            let dir = self.dir.to_owned();
             return Err(OpenError::MissingCommits { dir, missing });
         }
         tracing::warn!(%missing, "going on although commits are missing, as ordered");
@@ -273,7 +306,7 @@ impl Loading<'_> {
         options.set_sync(true);
         self.db
             .write_opt(batch, &options)
-            .map_err(|error| database_error(self.directory, error))
+            .map_err(|error| database_error(self.dir, error))
     }
 
     fn load_meta(&self) -> Result<Meta, OpenError> {
@@ -381,12 +414,12 @@ impl Loading<'_> {
             rows.next();
         }
         rows.status()
-            .map_err(|error| database_error(self.directory, error))
+            .map_err(|error| database_error(self.dir, error))
     }
 
     fn damaged(&self, row: &str, damage: Damage) -> OpenError {
         OpenError::DamagedRow {
-            dir: self.directory.path().to_owned(),
+            dir: self.dir.to_owned(),
             row: row.to_owned(),
             damage,
         }

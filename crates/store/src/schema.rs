@@ -13,8 +13,8 @@ use std::{
 
 use rocksdb::{
     BlockBasedOptions, BottommostLevelCompaction, Cache, ColumnFamily, ColumnFamilyDescriptor,
-    CompactOptions, DB, DBCompressionType, DBRecoveryMode, DEFAULT_COLUMN_FAMILY_NAME, LogLevel,
-    WriteBufferManager,
+    CompactOptions, DB, DBCompressionType, DBRecoveryMode, DEFAULT_COLUMN_FAMILY_NAME, Env,
+    LogLevel, WriteBufferManager,
     event_listener::{BackgroundErrorStatus, DBBackgroundErrorReason, EventListener},
 };
 
@@ -114,8 +114,12 @@ pub(crate) struct Opened {
     pub(crate) notes: Arc<OpenNotes>,
 }
 
-/// Opens the database in `path`, and makes what is not there yet.
-pub(crate) fn open(path: &Path, options: &Options) -> Result<Opened, rocksdb::Error> {
+/// Opens the database in `path`, and makes what is not there yet; in an environment of its own if one is given.
+pub(crate) fn open(
+    path: &Path,
+    options: &Options,
+    env: Option<&Env>,
+) -> Result<Opened, rocksdb::Error> {
     let cache = Cache::new_lru_cache(options.cache_bytes);
     // Half of the memory for unflushed writes. Without a stall: a full buffer starts a flush, and back-pressure is the
     // inbox's business, where it does not stop acks of others.
@@ -126,7 +130,10 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<Opened, rocksdb::Er
     );
     let notes = Arc::new(OpenNotes::default());
     // Copies of one, since each new set of options makes a cache of its own first.
-    let common = rocksdb::Options::default();
+    let mut common = rocksdb::Options::default();
+    if let Some(env) = env {
+        common.set_env(env);
+    }
     let families = [
         ColumnFamilyDescriptor::new(SMALL, small_options(common.clone(), &cache)),
         ColumnFamilyDescriptor::new(MESSAGES, message_options(common.clone(), &cache, options)),

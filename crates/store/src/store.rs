@@ -8,7 +8,7 @@ use leveret_core::{
     queue::{Refilled, StoredMessage},
 };
 use parking_lot::Mutex;
-use rocksdb::{DB, ReadOptions, WriteBufferManager};
+use rocksdb::{DB, ReadOptions, WriteBufferManager, WriteOptions};
 
 use crate::{
     directory::Directory,
@@ -27,7 +27,8 @@ pub struct Store {
     memory: WriteBufferManager,
     sync_mode: SyncMode,
     write_side: Mutex<Option<WriteSide>>,
-    directory: Directory,
+    /// None for a store in memory.
+    directory: Option<Directory>,
 }
 
 /// What the committer goes on from.
@@ -52,13 +53,29 @@ impl Store {
         recovery::open(dir, options).map(|(store, recovered)| (Arc::new(store), recovered))
     }
 
+    /// Opens an empty store that is nothing but memory: the same database over files that are only buffers, without a
+    /// log. What is stored is compacted and read as on a disk, and ends with this value.
+    ///
+    /// # Errors
+    ///
+    /// When RocksDB cannot have what it needs.
+    pub fn in_memory(options: &Options) -> Result<(Arc<Self>, Recovered), OpenError> {
+        recovery::open_in_memory(options).map(|(store, recovered)| (Arc::new(store), recovered))
+    }
+
     pub(crate) fn new(
         db: DB,
         memory: WriteBufferManager,
         sync_mode: SyncMode,
         write_side: WriteSide,
-        directory: Directory,
+        directory: Option<Directory>,
     ) -> Self {
+        // There is nothing to sync to.
+        let sync_mode = if directory.is_none() {
+            SyncMode::Never
+        } else {
+            sync_mode
+        };
         Self {
             db,
             memory,
@@ -162,8 +179,20 @@ impl Store {
         &self.db
     }
 
-    pub(crate) fn directory(&self) -> &Directory {
-        &self.directory
+    /// Where it is on disk, if it is.
+    pub(crate) fn directory(&self) -> Option<&Directory> {
+        self.directory.as_ref()
+    }
+
+    /// How rows are written: without a log where the log would be memory too.
+    pub(crate) fn write_options(&self, sync: bool) -> WriteOptions {
+        let mut options = WriteOptions::default();
+        if self.directory.is_some() {
+            options.set_sync(sync);
+        } else {
+            options.disable_wal(true);
+        }
+        options
     }
 
     pub(crate) fn sync_mode(&self) -> SyncMode {
@@ -184,7 +213,7 @@ impl Store {
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store")
-            .field("directory", &self.directory.path())
+            .field("directory", &self.directory.as_ref().map(Directory::path))
             .finish_non_exhaustive()
     }
 }

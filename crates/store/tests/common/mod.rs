@@ -53,7 +53,17 @@ impl Broker {
     }
 
     pub fn try_open(dir: impl AsRef<Path>, options: &Options) -> Result<Self, OpenError> {
-        let (store, recovered) = Store::open(dir.as_ref(), options)?;
+        Store::open(dir.as_ref(), options).map(|(store, recovered)| Self::over(store, recovered))
+    }
+
+    /// Without a directory.
+    #[track_caller]
+    pub fn in_memory(options: &Options) -> Self {
+        let (store, recovered) = Store::in_memory(options).unwrap();
+        Self::over(store, recovered)
+    }
+
+    fn over(store: Arc<Store>, recovered: Recovered) -> Self {
         let (to_test, released) = channel();
         let (failure, failed) = channel();
         let committer = Committer::start(
@@ -66,7 +76,7 @@ impl Broker {
         )
         .unwrap();
         let (writes, promises) = (Vec::new(), Vec::new());
-        Ok(Self {
+        Self {
             committer,
             store,
             recovered,
@@ -74,7 +84,7 @@ impl Broker {
             failed,
             writes,
             promises,
-        })
+        }
     }
 
     /// One unit with one promise, not waited for.
