@@ -239,6 +239,19 @@ def test_a_master_locator_is_denied(connection, channel, name):
     connection.expect_close(541, text, "queue.declare")
 
 
+def test_values_are_checked_before_whose_they_are(channel, name):
+    queue = name()
+    _declare(channel, queue, "classic", {"x-max-age": "1D", "x-expires": -1})
+    channel.expect_close(406, _invalid(channel, queue, "x-expires", "{value_negative,-1}"), "queue.declare")
+
+
+def test_of_several_arguments_of_other_types_the_first_one_sent_is_named(channel, name):
+    queue = name()
+    _declare(channel, queue, "classic", {"x-max-age": "1D", "x-delivery-limit": 5})
+    where = f"for queue '{queue}' in vhost '{channel.vhost}' of queue type rabbit_classic_queue"
+    channel.expect_close(406, f"PRECONDITION_FAILED - invalid arg 'x-max-age' {where}", "queue.declare")
+
+
 # --- comparing
 
 COMPARED = [
@@ -284,4 +297,26 @@ def test_a_bool_is_compared_by_its_word(channel, name):
         f"PRECONDITION_FAILED - inequivalent arg 'x-single-active-consumer' {where}: "
         "received 'false' but current is 'true'"
     )
+    channel.expect_close(406, text, "queue.declare")
+
+
+@pytest.mark.parametrize("again, shown", [("", "''"), ("undefined", "'undefined'"), (5, "'5'"), (Value("V"), "none")])
+def test_a_queue_without_a_type_is_one_of_the_default_type(channel, name, again, shown):
+    queue = name()
+    channel.declare_queue(queue, durable=True)
+    channel.declare_queue(queue, durable=True, arguments={"x-queue-type": "classic"})
+    channel.send("queue.declare", queue=queue, durable=True, arguments={"x-queue-type": again})
+    where = f"for queue '{queue}' in vhost '{channel.vhost}'"
+    text = f"PRECONDITION_FAILED - inequivalent arg 'x-queue-type' {where}: received {shown} but current is 'classic'"
+    channel.expect_close(406, text, "queue.declare")
+
+
+@pytest.mark.parametrize("word", ["", "undefined"])
+def test_a_word_for_no_type_is_compared_as_it_stands(channel, name, word):
+    queue = name()
+    channel.declare_queue(queue, durable=True, arguments={"x-queue-type": word})
+    channel.declare_queue(queue, durable=True, arguments={"x-queue-type": word})
+    channel.send("queue.declare", queue=queue, durable=True)
+    where = f"for queue '{queue}' in vhost '{channel.vhost}'"
+    text = f"PRECONDITION_FAILED - inequivalent arg 'x-queue-type' {where}: received 'classic' but current is '{word}'"
     channel.expect_close(406, text, "queue.declare")

@@ -3,10 +3,9 @@
 //! A refusal closes the channel, or the connection where its code is a hard one. The texts are those
 //! of RabbitMQ 4.3, which clients and people match on.
 
-use leveret_wire::{
-    reply_code::ReplyCode,
-    value::{FieldValue, ShortString},
-};
+use leveret_wire::{reply_code::ReplyCode, value::ShortString};
+
+use crate::arguments::QueueType;
 
 /// What kind of object an error speaks of, as it stands in the texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,10 +97,10 @@ pub enum Refusal {
         /// The type asked for.
         name: ShortString,
     },
-    /// A redeclare with another flag.
+    /// A redeclare with another flag or argument.
     #[error(
-        "inequivalent arg '{arg}' for {kind} '{name}' in vhost '{vhost}': received '{received}' but \
-         current is '{current}'"
+        "inequivalent arg '{arg}' for {kind} '{name}' in vhost '{vhost}': received {received} but \
+         current is {current}"
     )]
     Inequivalent {
         /// Queue or exchange.
@@ -112,44 +111,10 @@ pub enum Refusal {
         vhost: ShortString,
         /// The flag or argument.
         arg: String,
-        /// As asked for now.
+        /// As asked for now: in quotes, with its type, or `none`.
         received: String,
         /// As declared before.
         current: String,
-    },
-    /// A redeclare without an argument the first declare had.
-    #[error(
-        "inequivalent arg '{arg}' for {kind} '{name}' in vhost '{vhost}': received none but current \
-         is the value '{}' of type '{}'", .current, .current.type_name()
-    )]
-    ArgumentMissing {
-        /// Queue or exchange.
-        kind: ObjectKind,
-        /// Its name.
-        name: ShortString,
-        /// Its vhost.
-        vhost: ShortString,
-        /// The argument.
-        arg: String,
-        /// As declared before.
-        current: FieldValue,
-    },
-    /// A redeclare with an argument the first declare had not.
-    #[error(
-        "inequivalent arg '{arg}' for {kind} '{name}' in vhost '{vhost}': received the value '{}' of \
-         type '{}' but current is none", .received, .received.type_name()
-    )]
-    ArgumentNew {
-        /// Queue or exchange.
-        kind: ObjectKind,
-        /// Its name.
-        name: ShortString,
-        /// Its vhost.
-        vhost: ShortString,
-        /// The argument.
-        arg: String,
-        /// As asked for now.
-        received: FieldValue,
     },
     /// An argument of a type the object cannot take.
     #[error("invalid type '{type_name}' for arg '{arg}' in {kind} '{name}' in vhost '{vhost}'")]
@@ -177,9 +142,10 @@ pub enum Refusal {
         /// For example `{value_negative,-1}`.
         detail: String,
     },
-    /// A known argument that classic queues do not take.
+    /// A known argument that queues of this type do not take.
     #[error(
-        "invalid arg '{arg}' for queue '{name}' in vhost '{vhost}' of queue type rabbit_classic_queue"
+        "invalid arg '{arg}' for queue '{name}' in vhost '{vhost}' of queue type {}",
+        .queue_type.module()
     )]
     ArgumentOfOtherType {
         /// The queue.
@@ -188,6 +154,42 @@ pub enum Refusal {
         vhost: ShortString,
         /// The argument.
         arg: String,
+        /// Its type.
+        queue_type: QueueType,
+    },
+    /// A flag that queues of this type cannot have.
+    #[error("invalid property '{property}' for queue '{name}' in vhost '{vhost}'")]
+    InvalidProperty {
+        /// RabbitMQ's word for it.
+        property: &'static str,
+        /// The queue.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+    },
+    /// A queue without a name of a type that lasts.
+    #[error("Cannot declare a server-named queue for type {}", .queue_type.module())]
+    ServerNamed {
+        /// The type.
+        queue_type: QueueType,
+    },
+    /// A size out of its range on a stream; `what` is a whole sentence.
+    #[error("{what}")]
+    StreamSize {
+        /// Which size.
+        what: String,
+    },
+    /// Something that cannot be done to a queue of this type.
+    #[error("{operation} not supported by {} queues queue '{name}' in vhost '{vhost}'", .queue_type.name())]
+    UnsupportedByType {
+        /// The method, `basic.get` for example.
+        operation: &'static str,
+        /// The type.
+        queue_type: QueueType,
+        /// The queue.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
     },
     /// Something RabbitMQ had once and does not permit any more.
     #[error(
@@ -297,11 +299,12 @@ impl Refusal {
             Self::EmptyExchangeType
             | Self::UnknownExchangeType { .. }
             | Self::Inequivalent { .. }
-            | Self::ArgumentMissing { .. }
-            | Self::ArgumentNew { .. }
             | Self::InvalidArgumentType { .. }
             | Self::InvalidArgument { .. }
             | Self::ArgumentOfOtherType { .. }
+            | Self::InvalidProperty { .. }
+            | Self::ServerNamed { .. }
+            | Self::StreamSize { .. }
             | Self::InUse { .. }
             | Self::NotEmpty { .. }
             | Self::TooManyWildcards { .. }
@@ -309,7 +312,9 @@ impl Refusal {
             | Self::InvalidMatchType { .. }
             | Self::ReplyAddressOfAnother { .. }
             | Self::ReplyAddressInUse { .. } => ReplyCode::PreconditionFailed,
-            Self::ReplyAddressGet { .. } | Self::NotImplemented { .. } => ReplyCode::NotImplemented,
+            Self::ReplyAddressGet { .. }
+            | Self::UnsupportedByType { .. }
+            | Self::NotImplemented { .. } => ReplyCode::NotImplemented,
             Self::DeprecatedFeature { .. } | Self::Storage { .. } => ReplyCode::InternalError,
         }
     }

@@ -18,6 +18,7 @@ pub use self::{
     route::Route,
 };
 use crate::{
+    arguments::{self, QueueType},
     exchange::{BindingId, Exchange},
     ids::ConnectionId,
     record::{BindingRecord, Destination, ExchangeKind, ExchangeRecord, QueueRecord},
@@ -42,6 +43,8 @@ const RESERVED_PREFIX: &[u8] = b"amq.";
 #[derive(Debug, Clone)]
 pub struct Vhost {
     name: ShortString,
+    /// What a queue is that may last and says nothing of its type.
+    default_queue_type: QueueType,
     exchanges: RedBlackTreeMapSync<ShortString, Exchange>,
     queues: RedBlackTreeMapSync<ShortString, Arc<QueueRecord>>,
     /// Which bindings lead to a destination; the source has the bindings themselves.
@@ -54,6 +57,7 @@ impl Vhost {
     pub fn new(name: ShortString) -> Self {
         let mut vhost = Self {
             name,
+            default_queue_type: QueueType::Classic,
             exchanges: RedBlackTreeMapSync::default(),
             queues: RedBlackTreeMapSync::default(),
             leading_to: RedBlackTreeMapSync::default(),
@@ -78,16 +82,24 @@ impl Vhost {
         &self.name
     }
 
+    /// From now on a queue that says nothing of its type is of this one, if its flags let it be.
+    pub const fn set_default_queue_type(&mut self, queue_type: QueueType) {
+        self.default_queue_type = queue_type;
+    }
+
     /// Puts back an exchange that was stored.
     pub fn restore_exchange(&mut self, record: ExchangeRecord) {
         self.exchanges
             .insert_mut(record.name.clone(), Exchange::new(record));
     }
 
-    /// Puts back a queue that was stored.
-    pub fn restore_queue(&mut self, record: QueueRecord) {
-        self.queues
-            .insert_mut(record.name.clone(), Arc::new(record));
+    /// Puts back a queue that was stored, and says what it is.
+    pub fn restore_queue(&mut self, mut record: QueueRecord) -> Arc<QueueRecord> {
+        // Those stored by the first version say nothing of their type.
+        record.arguments = arguments::with_type(record.arguments, QueueType::Classic);
+        let record = Arc::new(record);
+        self.queues.insert_mut(record.name.clone(), record.clone());
+        record
     }
 
     /// Puts back a binding that was stored; its ends are there already.

@@ -321,19 +321,20 @@ impl Broker {
             exchanges
                 .into_iter()
                 .for_each(|record| vhost.restore_exchange(record.clone()));
-            queues
-                .iter()
-                .for_each(|(record, _)| vhost.restore_queue(record.clone()));
+            let queues: Vec<_> = queues
+                .into_iter()
+                .map(|(record, state)| (vhost.restore_queue(record.clone()), *state))
+                .collect();
             bindings
                 .into_iter()
                 .for_each(|record| vhost.restore_binding(record.clone()));
             let handle = VhostHandle::new(vhost, self.services.clone());
             for (record, state) in queues {
                 let queue = QueueHandle::new(
-                    Arc::new(record.clone()),
+                    record,
                     Arc::downgrade(&handle),
                     self.services.clone(),
-                    Some((*state, is_clean)),
+                    Some((state, is_clean)),
                 );
                 self.services.registry.add_queue(queue.clone());
                 queue.touch();

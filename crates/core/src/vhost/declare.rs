@@ -6,7 +6,7 @@ use leveret_wire::value::{FieldTable, FieldValue, ShortString, equivalent};
 
 use super::Vhost;
 use crate::{
-    arguments,
+    arguments::{self, QueueType},
     exchange::Exchange,
     ids::{ConnectionId, QueueId},
     record::{ExchangeKind, ExchangeRecord, MetaChange, QueueRecord},
@@ -124,6 +124,12 @@ impl Vhost {
         connection: ConnectionId,
         next_id: impl FnOnce() -> QueueId,
     ) -> Result<(QueueDeclared, Vec<MetaChange>), Refusal> {
+        // What a queue is whose declare says nothing of a type. A lasting one is nobody's own.
+        let mut default = self.default_queue_type;
+        arguments::check_server_named(&asked, default)?;
+        if asked.exclusive || asked.auto_delete || !asked.durable {
+            default = QueueType::Classic;
+        }
         if super::is_reserved(&asked.name) && !asked.server_named {
             return Err(Refusal::ReservedName {
                 kind: ObjectKind::Queue,
@@ -137,10 +143,15 @@ impl Vhost {
             if known.exclusive_to != exclusive_to {
                 return Err(self.locked(&asked.name));
             }
-            self.compare_queue(known, durable, &asked)?;
+            self.compare_queue(known, durable, asked, default)?;
             return Ok((QueueDeclared::Known(known.clone()), Vec::new()));
         }
-        arguments::check_queue(&asked.name, &self.name, &asked.arguments)?;
+        let queue_type = arguments::check_queue(&asked, &self.name, default)?;
+        if queue_type.is_lasting() {
+            let name = queue_type.name();
+            let what = format!("queue type '{name}' is not supported by this version");
+            return Err(Refusal::NotImplemented { what });
+        }
         let record = Arc::new(QueueRecord {
             id: next_id(),
             vhost: self.name.clone(),
@@ -148,7 +159,7 @@ impl Vhost {
             durable,
             exclusive_to,
             auto_delete: asked.auto_delete,
-            arguments: asked.arguments.detach(),
+            arguments: arguments::with_type(asked.arguments.detach(), default),
         });
         self.queues.insert_mut(record.name.clone(), record.clone());
         let changes = if durable {
@@ -201,7 +212,8 @@ impl Vhost {
         &self,
         known: &QueueRecord,
         durable: bool,
-        asked: &QueueDeclare,
+        asked: QueueDeclare,
+        default: QueueType,
     ) -> Result<(), Refusal> {
         let compare = Compare {
             kind: ObjectKind::Queue,
@@ -210,14 +222,11 @@ impl Vhost {
         };
         compare.flag("durable", durable, known.durable)?;
         compare.flag("auto_delete", asked.auto_delete, known.auto_delete)?;
-        let (asked_type, known_type) = (
-            arguments::queue_type(&asked.arguments),
-            arguments::queue_type(&known.arguments),
-        );
-        compare.text(arguments::QUEUE_TYPE, &asked_type, &known_type)?;
-        arguments::CLASSIC_QUEUE
+        let received = arguments::with_type(asked.arguments, default);
+        let compared = QueueType::of(&known.arguments).arguments();
+        compared
             .iter()
-            .try_for_each(|key| compare.argument(key, &asked.arguments, &known.arguments))
+            .try_for_each(|key| compare.argument(key, &received, &known.arguments))
     }
 }
 
@@ -237,54 +246,47 @@ impl Compare<'_> {
         if received == current {
             return Ok(());
         }
-        Err(Refusal::Inequivalent {
+        Err(self.differs(arg, format!("'{received}'"), format!("'{current}'")))
+    }
+
+    fn argument(&self, arg: &str, asked: &FieldTable, known: &FieldTable) -> Result<(), Refusal> {
+        let value = |table: &'_ FieldTable| {
+            let value = table.get(arg.as_bytes())?;
+            Some(arguments::comparable(arg, value).into_owned())
+        };
+        let typed =
+            |value: &FieldValue| format!("the value '{value}' of type '{}'", value.type_name());
+        let none = || "none".to_owned();
+        let (received, current) = match (value(asked), value(known)) {
+            (None, None) => return Ok(()),
+            (Some(received), Some(current)) => {
+                if equivalent(&current, &received) {
+                    return Ok(());
+                }
+                // An argument without a value is told like none at all.
+                let [received, current] = [received, current].map(|value| {
+                    if value == FieldValue::Void {
+                        none()
+                    } else {
+                        format!("'{value}'")
+                    }
+                });
+                (received, current)
+            }
+            (None, Some(current)) => (none(), typed(&current)),
+            (Some(received), None) => (typed(&received), none()),
+        };
+        Err(self.differs(arg, received, current))
+    }
+
+    fn differs(&self, arg: &str, received: String, current: String) -> Refusal {
+        Refusal::Inequivalent {
             kind: self.kind,
             name: self.name.clone(),
             vhost: self.vhost.clone(),
             arg: arg.to_owned(),
-            received: received.to_owned(),
-            current: current.to_owned(),
-        })
-    }
-
-    fn argument(&self, arg: &str, asked: &FieldTable, known: &FieldTable) -> Result<(), Refusal> {
-        let (kind, name, vhost) = (self.kind, self.name.clone(), self.vhost.clone());
-        let key = arg.as_bytes();
-        let arg = arg.to_owned();
-        match (asked.get(key), known.get(key)) {
-            (None, None) => Ok(()),
-            (Some(received), Some(current)) if equivalent(current, received) => Ok(()),
-            (Some(received), Some(current)) => {
-                let (received, current) = (received.to_string(), current.to_string());
-                Err(Refusal::Inequivalent {
-                    kind,
-                    name,
-                    vhost,
-                    arg,
-                    received,
-                    current,
-                })
-            }
-            (None, Some(current)) => {
-                let current = current.clone();
-                Err(Refusal::ArgumentMissing {
-                    kind,
-                    name,
-                    vhost,
-                    arg,
-                    current,
-                })
-            }
-            (Some(received), None) => {
-                let received = received.clone();
-                Err(Refusal::ArgumentNew {
-                    kind,
-                    name,
-                    vhost,
-                    arg,
-                    received,
-                })
-            }
+            received,
+            current,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `queue.declare`, in the order of its checks.
 
-use leveret_core::vhost::QueueDeclare;
+use leveret_core::{record::QueueRecord, vhost::QueueDeclare};
 use leveret_wire::value::{FieldTable, FieldValue, Timestamp};
 
 use crate::scenario::{ME, OTHER, VhostScenario, expect_refused, queue, table, text};
@@ -104,12 +104,12 @@ fn what_differs_is_named_in_the_order_durable_auto_delete_arguments() {
     let detail = "'auto_delete' for queue 'Q' in vhost 'V': received 'true' but current is 'false'";
     refused(&mut vhost, &asked, detail);
     asked.auto_delete = false;
-    let detail =
-        "'x-queue-type' for queue 'Q' in vhost 'V': received 'quorum' but current is 'classic'";
-    refused(&mut vhost, &asked, detail);
-    asked.arguments.remove(b"x-queue-type");
     let detail = "'x-max-length' for queue 'Q' in vhost 'V': received the value '6' of type \
                   'signedint' but current is none";
+    refused(&mut vhost, &asked, detail);
+    asked.arguments.remove(b"x-max-length");
+    let detail =
+        "'x-queue-type' for queue 'Q' in vhost 'V': received 'quorum' but current is 'classic'";
     refused(&mut vhost, &asked, detail);
 }
 
@@ -178,6 +178,7 @@ fn unknown_arguments_are_kept_and_never_compared() {
     let mut vhost = VhostScenario::new();
     let arguments = table("x-ha-policy", text("all")).with("foo", FieldValue::Int(1));
     let record = vhost.declare_queue(with(arguments.clone())).expect("new");
+    let arguments = arguments.with("x-queue-type", text("classic"));
     assert_eq!(record.arguments, arguments);
     for again in [
         FieldTable::new(),
@@ -191,25 +192,53 @@ fn unknown_arguments_are_kept_and_never_compared() {
 
 #[test]
 fn no_queue_type_is_the_default_type() {
-    let types = [FieldTable::new()]
-        .into_iter()
-        .chain(["classic", "", "undefined"].map(|kind| table("x-queue-type", text(kind))));
-    for first in types.clone() {
-        let mut vhost = VhostScenario::new();
-        vhost.declare_queue(with(first)).expect("new");
-        for second in types.clone() {
-            assert!(
-                vhost.declare_queue(with(second.clone())).is_ok(),
-                "{second:?}"
-            );
-        }
-        expect_refused(
-            vhost.declare_queue(with(table("x-queue-type", text("nope")))),
-            406,
+    let mut vhost = VhostScenario::new();
+    let record = vhost.declare_queue(queue("Q")).expect("new");
+    assert_eq!(record.arguments, table("x-queue-type", text("classic")));
+    let classic = with(table("x-queue-type", text("classic")));
+    assert!(vhost.declare_queue(classic).is_ok());
+    for (value, shown) in [
+        (text("nope"), "'nope'"),
+        (text(""), "''"),
+        (FieldValue::Int(5), "'5'"),
+        (FieldValue::Void, "none"),
+    ] {
+        let refused = format!(
             "PRECONDITION_FAILED - inequivalent arg 'x-queue-type' for queue 'Q' in vhost 'V': \
-             received 'nope' but current is 'classic'",
+             received {shown} but current is 'classic'"
         );
+        let asked = with(table("x-queue-type", value));
+        expect_refused(vhost.declare_queue(asked), 406, &refused);
     }
+}
+
+/// The words are kept as they came.
+#[test]
+fn words_for_no_queue_type_are_the_default_type_and_equal_themselves_only() {
+    for word in ["", "undefined"] {
+        let mut vhost = VhostScenario::new();
+        let asked = with(table("x-queue-type", text(word)));
+        vhost.declare_queue(asked.clone()).expect("new");
+        assert!(vhost.declare_queue(asked).is_ok());
+        let refused = format!(
+            "PRECONDITION_FAILED - inequivalent arg 'x-queue-type' for queue 'Q' in vhost 'V': \
+             received 'classic' but current is '{word}'"
+        );
+        expect_refused(vhost.declare_queue(queue("Q")), 406, &refused);
+    }
+}
+
+#[test]
+fn what_was_stored_without_a_type_is_classic() {
+    let mut vhost = VhostScenario::new();
+    let record = vhost.declare_queue(queue("Q")).expect("new");
+    let stored = QueueRecord {
+        arguments: FieldTable::new(),
+        ..record.clone()
+    };
+    let mut again = VhostScenario::new();
+    assert_eq!(*again.vhost.restore_queue(stored), record);
+    assert!(again.declare_queue(queue("Q")).is_ok());
 }
 
 /// What a classic queue does not know is not compared.

@@ -1,7 +1,7 @@
 //! Arguments of new queues: what is taken, what is refused, and how.
 
 use leveret_core::{
-    arguments::{DeadLetter, Overflow, QueueSettings},
+    arguments::{DeadLetter, Overflow, QueueSettings, QueueType, max_age_millis},
     vhost::QueueDeclare,
 };
 use leveret_wire::value::{FieldTable, FieldValue, ShortString};
@@ -87,31 +87,227 @@ fn unknown_leader_locators_are_refused() {
     expect_invalid("x-queue-leader-locator", wrong, "{unacceptable_type,long}");
 }
 
+/// Every argument that is known, and which types take it.
+const TAKEN_BY: [(&str, &str); 27] = [
+    ("x-queue-type", "CQS"),
+    ("x-message-ttl", "CQ"),
+    ("x-expires", "CQ"),
+    ("x-max-length", "CQ"),
+    ("x-max-length-bytes", "CQS"),
+    ("x-overflow", "CQ"),
+    ("x-dead-letter-exchange", "CQ"),
+    ("x-dead-letter-routing-key", "CQ"),
+    ("x-dead-letter-strategy", "Q"),
+    ("x-max-priority", "C"),
+    ("x-single-active-consumer", "CQ"),
+    ("x-queue-mode", "C"),
+    ("x-queue-version", "C"),
+    ("x-queue-master-locator", "C"),
+    ("x-queue-leader-locator", "CQS"),
+    ("x-delivery-limit", "Q"),
+    ("x-quorum-initial-group-size", "Q"),
+    ("x-consumer-timeout", "Q"),
+    ("x-consumer-disconnected-timeout", "Q"),
+    ("x-delayed-retry-type", "Q"),
+    ("x-delayed-retry-min", "Q"),
+    ("x-delayed-retry-max", "Q"),
+    ("x-max-in-memory-length", "Q"),
+    ("x-max-in-memory-bytes", "Q"),
+    ("x-max-age", "S"),
+    ("x-stream-max-segment-size-bytes", "S"),
+    ("x-initial-cluster-size", "S"),
+];
+
 #[test]
-fn arguments_of_other_queue_types_are_refused() {
+fn each_type_takes_its_own_arguments() {
+    for (key, types) in TAKEN_BY {
+        for (queue_type, letter) in QueueType::ALL.into_iter().zip("CQS".chars()) {
+            let is_taken = types.contains(letter);
+            assert_eq!(queue_type.takes(key.as_bytes()), is_taken, "{key} {letter}");
+            if is_taken || key == "x-queue-type" {
+                continue;
+            }
+            let text = format!(
+                "PRECONDITION_FAILED - invalid arg '{key}' for queue 'Q' in vhost 'V' of queue type {}",
+                queue_type.module()
+            );
+            let arguments = table("x-queue-type", self::text(queue_type.name()))
+                .with("x-made-up", FieldValue::Void)
+                .with(key, self::text("whatever it is"));
+            // Its exchange has its type checked, whoever takes it.
+            expect_refused(
+                VhostScenario::new().declare_queue(with(arguments)),
+                406,
+                &text,
+            );
+        }
+    }
+}
+
+#[test]
+fn of_several_arguments_of_other_types_the_first_one_sent_is_named() {
+    let arguments = table("x-max-age", FieldValue::Int(5)).with("x-delivery-limit", text("5"));
+    let refused = "PRECONDITION_FAILED - invalid arg 'x-max-age' for queue 'Q' in vhost 'V' of queue \
+                   type rabbit_classic_queue";
+    expect_refused(
+        VhostScenario::new().declare_queue(with(arguments)),
+        406,
+        refused,
+    );
+}
+
+#[test]
+fn values_are_checked_before_whose_they_are() {
+    let arguments = table("x-max-age", text("1D")).with("x-expires", FieldValue::Int(-1));
+    let refused = "PRECONDITION_FAILED - invalid arg 'x-expires' for queue 'Q' in vhost 'V': \
+                   {value_negative,-1}";
+    expect_refused(
+        VhostScenario::new().declare_queue(with(arguments)),
+        406,
+        refused,
+    );
+}
+
+#[track_caller]
+fn expect_invalid_of(queue_type: QueueType, key: &'static str, value: FieldValue, detail: &str) {
+    let refused =
+        format!("PRECONDITION_FAILED - invalid arg '{key}' for queue 'Q' in vhost 'V': {detail}");
+    let arguments = table("x-queue-type", text(queue_type.name())).with(key, value);
+    expect_refused(
+        VhostScenario::new().declare_queue(with(arguments)),
+        406,
+        &refused,
+    );
+}
+
+#[test]
+fn values_of_quorum_queues_have_their_ranges() {
+    let negative = FieldValue::Int(-1);
     for key in [
-        "x-dead-letter-strategy",
-        "x-delivery-limit",
-        "x-quorum-initial-group-size",
         "x-consumer-timeout",
         "x-consumer-disconnected-timeout",
-        "x-delayed-retry-type",
-        "x-delayed-retry-min",
-        "x-delayed-retry-max",
         "x-max-in-memory-length",
         "x-max-in-memory-bytes",
-        "x-max-age",
-        "x-stream-max-segment-size-bytes",
-        "x-stream-filter-size-bytes",
-        "x-initial-cluster-size",
+        "x-quorum-initial-group-size",
+        "x-max-length",
+        "x-message-ttl",
     ] {
-        let text = format!(
-            "PRECONDITION_FAILED - invalid arg '{key}' for queue 'Q' in vhost 'V' of queue type \
-             rabbit_classic_queue"
+        expect_invalid_of(
+            QueueType::Quorum,
+            key,
+            negative.clone(),
+            "{value_negative,-1}",
         );
-        let asked = with(table(key, FieldValue::Int(5)));
-        expect_refused(VhostScenario::new().declare_queue(asked), 406, &text);
+        let detail = "\"expected integer, got longstr\"";
+        expect_invalid_of(QueueType::Quorum, key, text("5"), detail);
     }
+    let (key, none) = ("x-quorum-initial-group-size", FieldValue::Int(0));
+    expect_invalid_of(QueueType::Quorum, key, none, "{value_zero,0}");
+    let key = "x-dead-letter-strategy";
+    expect_invalid_of(QueueType::Quorum, key, text("nope"), "invalid_dlx_strategy");
+    let detail = "{unacceptable_type,signedint}";
+    expect_invalid_of(QueueType::Quorum, key, negative, detail);
+}
+
+#[test]
+fn values_of_streams_have_their_ranges() {
+    for age in ["", "1", "0D", "1x", "D", "-1D", "1.5h", "1DD"] {
+        expect_invalid_of(QueueType::Stream, "x-max-age", text(age), "invalid_max_age");
+    }
+    let (number, detail) = (FieldValue::Int(5), "{unacceptable_type,signedint}");
+    expect_invalid_of(QueueType::Stream, "x-max-age", number, detail);
+    let (key, none) = ("x-initial-cluster-size", FieldValue::Int(0));
+    expect_invalid_of(QueueType::Stream, key, none, "{value_zero,0}");
+    let key = "x-stream-max-segment-size-bytes";
+    let sizes = [
+        (
+            key,
+            3_000_000_001,
+            "Exceeded max value for x-stream-max-segment-size-bytes",
+        ),
+        (
+            "x-stream-filter-size-bytes",
+            15,
+            "Invalid value for x-stream-filter-size-bytes",
+        ),
+        (
+            "x-stream-filter-size-bytes",
+            256,
+            "Invalid value for x-stream-filter-size-bytes",
+        ),
+    ];
+    for (key, size, sentence) in sizes {
+        let arguments = table("x-queue-type", text("stream")).with(key, FieldValue::Long(size));
+        let refused = format!("PRECONDITION_FAILED - {sentence}");
+        expect_refused(
+            VhostScenario::new().declare_queue(with(arguments)),
+            406,
+            &refused,
+        );
+    }
+}
+
+#[test]
+fn an_age_is_a_number_and_a_unit() {
+    const DAY: u64 = 24 * 60 * 60 * 1000;
+    let ages = [
+        ("1Y", 365 * DAY),
+        ("2M", 60 * DAY),
+        ("3D", 3 * DAY),
+        ("4h", DAY / 6),
+        ("5m", 300_000),
+        ("006s", 6000),
+        ("99999999999999999999999s", u64::MAX),
+    ];
+    for (age, millis) in ages {
+        assert_eq!(max_age_millis(age.as_bytes()), Some(millis), "{age}");
+    }
+}
+
+#[test]
+fn a_lasting_type_has_no_flags_of_other_ones() {
+    let asked = |kind: &str| with(table("x-queue-type", text(kind)));
+    for kind in ["quorum", "stream"] {
+        let flags = [
+            ("auto-delete", [true, true, false]),
+            ("exclusive-owner", [false, true, false]),
+            ("non-durable", [false, false, false]),
+        ];
+        for (property, [auto_delete, exclusive, durable]) in flags {
+            let asked = QueueDeclare {
+                auto_delete,
+                exclusive,
+                durable,
+                ..asked(kind)
+            };
+            let refused = format!(
+                "PRECONDITION_FAILED - invalid property '{property}' for queue 'Q' in vhost 'V'"
+            );
+            expect_refused(VhostScenario::new().declare_queue(asked), 406, &refused);
+        }
+    }
+}
+
+#[test]
+fn a_lasting_queue_has_a_name_of_its_own() {
+    for kind in ["quorum", "stream"] {
+        let asked = QueueDeclare {
+            server_named: true,
+            auto_delete: true,
+            ..with(table("x-queue-type", text(kind)).with("x-expires", FieldValue::Int(-1)))
+        };
+        let refused = format!(
+            "PRECONDITION_FAILED - Cannot declare a server-named queue for type rabbit_{kind}_queue"
+        );
+        expect_refused(VhostScenario::new().declare_queue(asked), 406, &refused);
+    }
+}
+
+#[test]
+fn the_argument_of_this_broker_is_checked_like_the_others() {
+    expect_invalid("x-expiry", text("sometimes"), "invalid_expiry");
+    let detail = "{unacceptable_type,bool}";
+    expect_invalid("x-expiry", FieldValue::Bool(true), detail);
 }
 
 /// A queue that silently keeps its messages longer than asked would be worse than none.
@@ -200,6 +396,7 @@ fn settings_are_what_was_declared() {
         .with("x-dead-letter-routing-key", text("key"));
     let short = |text: &'static str| Some(ShortString::from_static(text));
     let expected = QueueSettings {
+        queue_type: QueueType::Classic,
         max_priority: 10,
         single_active_consumer: true,
         max_length: Some(1),

@@ -366,8 +366,8 @@ fn a_refusal_comes_with_its_code_and_text() {
         name: short("q"),
         vhost: short("/"),
         arg: "durable".to_owned(),
-        received: "false".to_owned(),
-        current: "true".to_owned(),
+        received: "'false'".to_owned(),
+        current: "'true'".to_owned(),
     };
     scenario.answer_next(Answer::Refused(refusal));
     scenario.send(1, declare("q"));

@@ -1,0 +1,319 @@
+//! The arguments and flags of a new queue, checked in RabbitMQ's order and refused in its words.
+
+use leveret_wire::value::{FieldTable, FieldValue, ShortString};
+
+use super::{DEAD_LETTER_EXCHANGE, QUEUE_TYPE, QueueType, max_age_millis};
+use crate::{
+    refusal::{ObjectKind, Refusal},
+    vhost::QueueDeclare,
+};
+
+/// What `x-overflow` may say.
+const OVERFLOWS: [&[u8]; 3] = [b"drop-head", b"reject-publish", b"reject-publish-dlx"];
+
+/// What `x-dead-letter-strategy` may say.
+const STRATEGIES: [&[u8]; 2] = [b"at-most-once", b"at-least-once"];
+
+/// What `x-expiry` may say.
+const EXPIRIES: [&[u8]; 2] = [b"exact", b"lazy"];
+
+/// What `x-queue-leader-locator` may say; the last three are old names.
+const LEADER_LOCATORS: [&[u8]; 5] = [
+    b"client-local",
+    b"balanced",
+    b"random",
+    b"least-leaders",
+    b"min-masters",
+];
+
+/// The longest a message or an unused queue may last: ten years.
+const TTL_MAX_MILLIS: i64 = 315_360_000_000;
+/// The priorities there can be, as RabbitMQ bounds them.
+const PRIORITY_MAX: i64 = 255;
+/// The largest segment a stream may ask for.
+const SEGMENT_MAX_BYTES: i64 = 3_000_000_000;
+/// What a stream may ask for as the size of its filter.
+const FILTER_BYTES: std::ops::RangeInclusive<i64> = 16..=255;
+
+/// What is checked of one value.
+type ValueCheck<'a> = fn(&Check<'a>, &'static str) -> Result<(), Refusal>;
+
+/// Values in the order in which they are checked, this broker's own behind those of RabbitMQ; of a type
+/// that does not take the argument the value does not matter.
+fn values<'a>() -> [(&'static str, ValueCheck<'a>); 21] {
+    [
+        ("x-expires", Check::expires),
+        ("x-message-ttl", Check::ttl),
+        ("x-dead-letter-routing-key", Check::dead_letter_key),
+        ("x-dead-letter-strategy", |check, key| {
+            check.one_of(key, &STRATEGIES, "invalid_dlx_strategy")
+        }),
+        ("x-max-length", Check::not_negative),
+        ("x-max-length-bytes", Check::not_negative),
+        ("x-max-in-memory-length", Check::not_negative),
+        ("x-max-in-memory-bytes", Check::not_negative),
+        ("x-max-priority", Check::max_priority),
+        ("x-overflow", |check, key| {
+            check.one_of(key, &OVERFLOWS, "invalid_overflow")
+        }),
+        ("x-queue-version", Check::version),
+        ("x-single-active-consumer", Check::truth),
+        ("x-max-age", Check::max_age),
+        ("x-stream-max-segment-size-bytes", Check::not_negative),
+        ("x-stream-filter-size-bytes", Check::not_negative),
+        ("x-consumer-timeout", Check::not_negative),
+        ("x-consumer-disconnected-timeout", Check::not_negative),
+        ("x-quorum-initial-group-size", Check::positive),
+        ("x-initial-cluster-size", Check::positive),
+        ("x-queue-leader-locator", |check, key| {
+            check.one_of(key, &LEADER_LOCATORS, "invalid_queue_locator_arg")
+        }),
+        ("x-expiry", |check, key| {
+            check.one_of(key, &EXPIRIES, "invalid_expiry")
+        }),
+    ]
+}
+
+/// Checks a new queue; `default` is its type if it asks for none.
+pub(crate) fn check_queue(
+    asked: &QueueDeclare,
+    vhost: &ShortString,
+    default: QueueType,
+) -> Result<QueueType, Refusal> {
+    let check = Check {
+        name: &asked.name,
+        vhost,
+        arguments: &asked.arguments,
+    };
+    check.dead_letter_exchange()?;
+    let queue_type = check.queue_type(default)?;
+    for (key, value_check) in values() {
+        if queue_type.takes(key.as_bytes()) {
+            value_check(&check, key)?;
+        }
+    }
+    check.keys(queue_type)?;
+    if queue_type.is_lasting() {
+        check.flags(asked)?;
+    }
+    if queue_type == QueueType::Stream {
+        check.stream_sizes()?;
+    }
+    Ok(queue_type)
+}
+
+/// The declare of a queue without a name, which lasting types refuse before anything else.
+pub(crate) fn check_server_named(asked: &QueueDeclare, default: QueueType) -> Result<(), Refusal> {
+    let queue_type = if asked.arguments.get(QUEUE_TYPE.as_bytes()).is_some() {
+        QueueType::of(&asked.arguments)
+    } else {
+        default
+    };
+    if asked.server_named && queue_type.is_lasting() {
+        return Err(Refusal::ServerNamed { queue_type });
+    }
+    Ok(())
+}
+
+/// The arguments of one declare under examination.
+struct Check<'a> {
+    name: &'a ShortString,
+    vhost: &'a ShortString,
+    arguments: &'a FieldTable,
+}
+
+impl Check<'_> {
+    fn dead_letter_exchange(&self) -> Result<(), Refusal> {
+        match self.arguments.get(DEAD_LETTER_EXCHANGE.as_bytes()) {
+            Some(value) if value.as_bytes().is_none() => Err(Refusal::InvalidArgumentType {
+                kind: ObjectKind::Queue,
+                name: self.name.clone(),
+                vhost: self.vhost.clone(),
+                arg: DEAD_LETTER_EXCHANGE.to_owned(),
+                type_name: value.type_name(),
+            }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn queue_type(&self, default: QueueType) -> Result<QueueType, Refusal> {
+        match self.text(QUEUE_TYPE)? {
+            None => Ok(default),
+            // Words for no word.
+            Some(b"" | b"undefined") => Ok(QueueType::Classic),
+            Some(name) => QueueType::from_name(name).ok_or_else(|| {
+                let shown = FieldValue::text(name.to_vec());
+                self.invalid(QUEUE_TYPE, format!("\"unsupported queue type '{shown}'\""))
+            }),
+        }
+    }
+
+    /// The first argument, as they were sent, that another type takes and this one does not.
+    fn keys(&self, queue_type: QueueType) -> Result<(), Refusal> {
+        let is_of_others = |key: &[u8]| {
+            !queue_type.takes(key) && QueueType::ALL.iter().any(|other| other.takes(key))
+        };
+        let mut keys = self.arguments.iter().map(|(key, _)| key);
+        if let Some(key) = keys.find(|key| is_of_others(key.as_bytes())) {
+            return Err(Refusal::ArgumentOfOtherType {
+                name: self.name.clone(),
+                vhost: self.vhost.clone(),
+                arg: key.to_string(),
+                queue_type,
+            });
+        }
+        if self.arguments.get(b"x-queue-master-locator").is_some() {
+            return Err(Refusal::DeprecatedFeature {
+                feature: "queue_master_locator",
+            });
+        }
+        Ok(())
+    }
+
+    /// A queue of a lasting type is durable and nobody's own.
+    fn flags(&self, asked: &QueueDeclare) -> Result<(), Refusal> {
+        let property = match asked {
+            QueueDeclare {
+                auto_delete: true, ..
+            } => "auto-delete",
+            QueueDeclare {
+                exclusive: true, ..
+            } => "exclusive-owner",
+            QueueDeclare { durable: false, .. } => "non-durable",
+            QueueDeclare { .. } => return Ok(()),
+        };
+        Err(Refusal::InvalidProperty {
+            property,
+            name: self.name.clone(),
+            vhost: self.vhost.clone(),
+        })
+    }
+
+    fn stream_sizes(&self) -> Result<(), Refusal> {
+        let size = |key: &str| self.arguments.get(key.as_bytes())?.as_integer();
+        let key = "x-stream-max-segment-size-bytes";
+        if size(key).is_some_and(|size| size > SEGMENT_MAX_BYTES) {
+            let what = format!("Exceeded max value for {key}");
+            return Err(Refusal::StreamSize { what });
+        }
+        let key = "x-stream-filter-size-bytes";
+        if size(key).is_some_and(|size| !FILTER_BYTES.contains(&size)) {
+            let what = format!("Invalid value for {key}");
+            return Err(Refusal::StreamSize { what });
+        }
+        Ok(())
+    }
+
+    fn expires(&self, key: &'static str) -> Result<(), Refusal> {
+        self.positive(key)?;
+        self.ttl(key)
+    }
+
+    fn ttl(&self, key: &'static str) -> Result<(), Refusal> {
+        self.not_negative(key)?;
+        self.at_most(key, TTL_MAX_MILLIS, "value_too_large")
+    }
+
+    fn max_priority(&self, key: &'static str) -> Result<(), Refusal> {
+        self.not_negative(key)?;
+        self.at_most(key, PRIORITY_MAX, "max_value_exceeded")
+    }
+
+    fn at_most(&self, key: &str, max: i64, term: &str) -> Result<(), Refusal> {
+        match self.integer(key)? {
+            Some(number) if number > max => Err(self.invalid(key, format!("{{{term},{number}}}"))),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn positive(&self, key: &'static str) -> Result<(), Refusal> {
+        self.not_negative(key)?;
+        if self.integer(key)? == Some(0) {
+            return Err(self.invalid(key, "{value_zero,0}".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn not_negative(&self, key: &'static str) -> Result<(), Refusal> {
+        match self.integer(key)? {
+            Some(number) if number < 0 => {
+                Err(self.invalid(key, format!("{{value_negative,{number}}}")))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn dead_letter_key(&self, key: &'static str) -> Result<(), Refusal> {
+        let has_key = self.text(key)?.is_some();
+        let exchange = self.arguments.get(DEAD_LETTER_EXCHANGE.as_bytes());
+        if has_key && exchange.is_none() {
+            return Err(self.invalid(key, "routing_key_but_no_dlx_defined".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn version(&self, key: &'static str) -> Result<(), Refusal> {
+        match self.integer(key)? {
+            None | Some(2) => Ok(()),
+            Some(version) => {
+                let detail = format!("\"unsupported queue version '{version}'\"");
+                Err(self.invalid(key, detail))
+            }
+        }
+    }
+
+    fn truth(&self, key: &'static str) -> Result<(), Refusal> {
+        match self.arguments.get(key.as_bytes()) {
+            None | Some(FieldValue::Bool(_)) => Ok(()),
+            Some(other) => Err(self.invalid(key, unacceptable(other))),
+        }
+    }
+
+    fn max_age(&self, key: &'static str) -> Result<(), Refusal> {
+        match self.text(key)? {
+            Some(age) if max_age_millis(age).is_none() => {
+                Err(self.invalid(key, "invalid_max_age".to_owned()))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn integer(&self, key: &str) -> Result<Option<i64>, Refusal> {
+        let Some(value) = self.arguments.get(key.as_bytes()) else {
+            return Ok(None);
+        };
+        value.as_integer().map(Some).ok_or_else(|| {
+            let detail = format!("\"expected integer, got {}\"", value.type_name());
+            self.invalid(key, detail)
+        })
+    }
+
+    fn text(&self, key: &str) -> Result<Option<&[u8]>, Refusal> {
+        match self.arguments.get(key.as_bytes()) {
+            None => Ok(None),
+            Some(FieldValue::LongString(text)) => Ok(Some(text.as_bytes())),
+            Some(other) => Err(self.invalid(key, unacceptable(other))),
+        }
+    }
+
+    fn one_of(&self, key: &str, known: &[&[u8]], detail: &str) -> Result<(), Refusal> {
+        match self.text(key)? {
+            Some(text) if !known.contains(&text) => Err(self.invalid(key, detail.to_owned())),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn invalid(&self, arg: &str, detail: String) -> Refusal {
+        Refusal::InvalidArgument {
+            name: self.name.clone(),
+            vhost: self.vhost.clone(),
+            arg: arg.to_owned(),
+            detail,
+        }
+    }
+}
+
+/// RabbitMQ's term for an argument of a wrong type.
+fn unacceptable(value: &FieldValue) -> String {
+    format!("{{unacceptable_type,{}}}", value.type_name())
+}
