@@ -98,6 +98,7 @@ def test_removing_a_queue_moves_its_keys_to_the_others(channel, name):
         ("abc", 'The binding key must be an integer: <<"abc">>'),
         ("0", "The binding key must be greater than 0"),
         ("-1", "The binding key must be greater than 0"),
+        ("10001", "The binding key must not exceed 10000"),
     ],
 )
 def test_a_weight_is_a_positive_integer(channel, name, key, detail):
@@ -178,6 +179,27 @@ def test_20_messages_are_recent_by_default(channel, name):
     channel.bind(queue, exchange)
     channel.expect_depth(queue, 20)
     assert channel.drain(queue) == [str(number) for number in range(5, 25)]
+
+
+def test_every_new_binding_gets_the_recent_messages(channel, name):
+    exchange = _exchange(channel, name, "x-recent-history")
+    channel.publish(exchange, "k", "kept")
+    queue = channel.exclusive_queue()
+    for count, key in enumerate(["a", "b", "a"], start=1):
+        channel.bind(queue, exchange, key)
+        channel.expect_depth(queue, min(count, 2))
+    message = channel.await_message(queue)
+    assert (message.exchange, message.routing_key) == (exchange, "k")
+
+
+def test_messages_from_another_exchange_are_kept_too(channel, name):
+    exchange, source = _exchange(channel, name, "x-recent-history"), _exchange(channel, name, "fanout")
+    channel.call("exchange.bind", source=source, destination=exchange)
+    channel.publish(source, "k", "kept")
+    queue = channel.exclusive_queue()
+    channel.bind(queue, exchange)
+    message = channel.await_message(queue)
+    assert (message.exchange, message.routing_key, message.body) == (source, "k", b"kept")
 
 
 def test_a_message_may_ask_not_to_be_kept(channel, name):

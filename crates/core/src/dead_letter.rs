@@ -68,13 +68,13 @@ impl DeadMessage {
         let mut headers = properties.headers.take().unwrap_or_default();
         let own_key = ShortString::try_from(message.routing_key()).ok()?;
         let cc = keys_of(&headers, b"CC");
-        let routing_keys = match &to.routing_key {
-            Some(key) => vec![key.clone()],
-            None => [own_key.clone()]
-                .into_iter()
-                .chain(cc.iter().cloned())
-                .chain(keys_of(&headers, b"BCC"))
-                .collect(),
+        let (routing_keys, hidden_keys) = match &to.routing_key {
+            Some(key) => (vec![key.clone()], Vec::new()),
+            None => {
+                let hidden: Vec<ShortString> = message.hidden_keys().collect();
+                let seen = [&own_key].into_iter().chain(&cc);
+                (seen.chain(&hidden).cloned().collect(), hidden)
+            }
         };
         let history = tell(&mut headers, message, death, &own_key, &cc);
         properties.headers = Some(headers.clone());
@@ -93,7 +93,7 @@ impl DeadMessage {
             has_died: true,
         };
         Some(Self {
-            message: Message::with_life(parts, life),
+            message: Message::with_hidden_keys(parts, life, &hidden_keys),
             exchange,
             routing_keys,
             headers,
@@ -195,6 +195,20 @@ fn tell(
     set("x-last-death-queue", queue);
     set("x-last-death-reason", reason);
     history
+}
+
+/// Every key that a message was published with: its own, those of `CC`, and the hidden ones.
+#[must_use]
+pub fn routing_keys_of(message: &Message, properties: &BasicProperties) -> Vec<ShortString> {
+    let own = ShortString::try_from(message.routing_key()).ok();
+    let cc = properties
+        .headers
+        .iter()
+        .flat_map(|headers| keys_of(headers, b"CC"));
+    own.into_iter()
+        .chain(cc)
+        .chain(message.hidden_keys())
+        .collect()
 }
 
 /// The strings of a header that is an array of routing keys.

@@ -3,18 +3,25 @@
 //! Everything is a persistent map: a clone shares all of it, a change copies one path. That is what
 //! makes a snapshot of the routing tables free while bindings come and go.
 
+mod choice;
 mod headers;
+mod recent;
 mod topic;
 
 use std::sync::Arc;
 
-use leveret_wire::value::{FieldTable, ShortString};
+use leveret_wire::value::ShortString;
 use rpds::RedBlackTreeMapSync;
 
-use self::{headers::HeadersMatch, topic::Trie};
+use self::{
+    choice::{HashOf, Targets},
+    headers::HeadersMatch,
+    topic::Trie,
+};
 use crate::{
     record::{BindingRecord, Destination, ExchangeKind, ExchangeRecord},
-    refusal::Refusal,
+    refusal::{ExchangeTypeRefusal, Refusal},
+    vhost::Routable,
 };
 
 /// What makes two bindings of one exchange the same. Sorted by key first, so that a direct exchange
@@ -61,6 +68,9 @@ pub struct Exchange {
     bindings: RedBlackTreeMapSync<BindingId, Arc<Binding>>,
     /// Only for a topic exchange.
     trie: Trie,
+    /// Only for an exchange that chooses among its destinations by a hash.
+    targets: Targets,
+    hash_of: HashOf,
     alternate: Option<ShortString>,
 }
 
@@ -74,12 +84,70 @@ impl Exchange {
                     .as_bytes()
                     .and_then(|name| ShortString::try_from(name).ok())
             });
+        let mut hash_of = HashOf::default();
+        if record.kind == ExchangeKind::ConsistentHash {
+            // What was declared was checked.
+            let found = HashOf::of(&record.name, &record.vhost, &record.arguments);
+            hash_of = found.unwrap_or_default();
+        }
         Self {
             record: Arc::new(record),
             bindings: RedBlackTreeMapSync::default(),
             trie: Trie::default(),
+            targets: Targets::default(),
+            hash_of,
             alternate,
         }
+    }
+
+    /// Whether the exchange's type takes the arguments of a new exchange.
+    pub(crate) fn check_arguments(record: &ExchangeRecord) -> Result<(), Refusal> {
+        match record.kind {
+            ExchangeKind::ConsistentHash => {
+                HashOf::of(&record.name, &record.vhost, &record.arguments).map(|_| ())
+            }
+            ExchangeKind::RecentHistory => {
+                recent::length(&record.arguments)?;
+                Ok(())
+            }
+            ExchangeKind::Direct
+            | ExchangeKind::Fanout
+            | ExchangeKind::Topic
+            | ExchangeKind::Headers
+            | ExchangeKind::ModulusHash
+            | ExchangeKind::Random
+            | ExchangeKind::LocalRandom => Ok(()),
+        }
+    }
+
+    /// Whether the answer for a message holds for every message with the same routing keys.
+    pub(crate) fn asks_keys_alone(&self) -> bool {
+        match self.record.kind {
+            ExchangeKind::Direct
+            | ExchangeKind::Fanout
+            | ExchangeKind::Topic
+            | ExchangeKind::ModulusHash => true,
+            ExchangeKind::ConsistentHash => self.hash_of == HashOf::RoutingKey,
+            // The last one has to hear of every message.
+            ExchangeKind::Headers
+            | ExchangeKind::Random
+            | ExchangeKind::LocalRandom
+            | ExchangeKind::RecentHistory => false,
+        }
+    }
+
+    /// How many messages it remembers for bindings to come; `None` when it does not, or not this one.
+    pub(crate) fn remembers(&self, message: &dyn Routable) -> Option<usize> {
+        let length = self.history_length()?;
+        recent::is_kept(&message.headers()).then_some(length)
+    }
+
+    /// How many messages it remembers for bindings to come.
+    #[must_use]
+    pub fn history_length(&self) -> Option<usize> {
+        (self.record.kind == ExchangeKind::RecentHistory)
+            .then(|| recent::length(&self.record.arguments).ok())
+            .flatten()
     }
 
     /// What it was declared as.
@@ -102,6 +170,12 @@ impl Exchange {
         self.bindings.contains_key(id)
     }
 
+    /// How many bindings it is the source of.
+    #[must_use]
+    pub fn binding_count(&self) -> usize {
+        self.bindings.size()
+    }
+
     /// The bindings it is the source of.
     pub fn bindings(&self) -> impl Iterator<Item = &BindingRecord> {
         self.bindings.values().map(|binding| &binding.record)
@@ -110,9 +184,25 @@ impl Exchange {
     /// Whether the exchange's type takes the binding.
     pub(crate) fn check_binding(&self, record: &BindingRecord) -> Result<(), Refusal> {
         match self.record.kind {
-            ExchangeKind::Direct | ExchangeKind::Fanout => Ok(()),
+            ExchangeKind::Direct
+            | ExchangeKind::Fanout
+            | ExchangeKind::ModulusHash
+            | ExchangeKind::Random
+            | ExchangeKind::RecentHistory => Ok(()),
             ExchangeKind::Topic => topic::check_key(&record.key),
             ExchangeKind::Headers => HeadersMatch::of(&record.arguments).map(|_| ()),
+            ExchangeKind::ConsistentHash => {
+                choice::weight(&record.key)?;
+                Ok(())
+            }
+            ExchangeKind::LocalRandom => match &record.destination {
+                _ if !record.key.is_empty() => {
+                    let key = record.key.clone();
+                    Err(ExchangeTypeRefusal::BindingKeyNotEmpty { key }.into())
+                }
+                Destination::Exchange(_) => Err(ExchangeTypeRefusal::DestinationNotQueue.into()),
+                Destination::Queue(_) => Ok(()),
+            },
         }
     }
 
@@ -122,13 +212,20 @@ impl Exchange {
         if self.bindings.contains_key(&id) {
             return false;
         }
-        if self.record.kind == ExchangeKind::Topic {
-            self.trie.insert(record.key.as_bytes(), &record.destination);
+        let mut headers = None;
+        match self.record.kind {
+            ExchangeKind::Topic => self.trie.insert(record.key.as_bytes(), &record.destination),
+            ExchangeKind::Headers => headers = HeadersMatch::of(&record.arguments).ok(),
+            ExchangeKind::ConsistentHash | ExchangeKind::ModulusHash => {
+                let weight = choice::weight(&record.key).unwrap_or(1);
+                self.targets.add(&record.destination, weight);
+            }
+            ExchangeKind::Direct
+            | ExchangeKind::Fanout
+            | ExchangeKind::Random
+            | ExchangeKind::LocalRandom
+            | ExchangeKind::RecentHistory => {}
         }
-        let headers = match self.record.kind {
-            ExchangeKind::Headers => HeadersMatch::of(&record.arguments).ok(),
-            ExchangeKind::Direct | ExchangeKind::Fanout | ExchangeKind::Topic => None,
-        };
         self.bindings
             .insert_mut(id, Arc::new(Binding { record, headers }));
         true
@@ -138,8 +235,17 @@ impl Exchange {
     pub(crate) fn unbind(&mut self, id: &BindingId) -> Option<BindingRecord> {
         let record = self.bindings.get(id)?.record.clone();
         self.bindings.remove_mut(id);
-        if self.record.kind == ExchangeKind::Topic {
-            self.trie.remove(id.key.as_bytes(), &id.destination);
+        match self.record.kind {
+            ExchangeKind::Topic => self.trie.remove(id.key.as_bytes(), &id.destination),
+            ExchangeKind::ConsistentHash | ExchangeKind::ModulusHash => {
+                self.targets.remove(&id.destination);
+            }
+            ExchangeKind::Direct
+            | ExchangeKind::Fanout
+            | ExchangeKind::Headers
+            | ExchangeKind::Random
+            | ExchangeKind::LocalRandom
+            | ExchangeKind::RecentHistory => {}
         }
         Some(record)
     }
@@ -148,7 +254,7 @@ impl Exchange {
     pub(crate) fn matches<'a>(
         &'a self,
         routing_keys: &[ShortString],
-        headers: &dyn Fn() -> FieldTable,
+        message: &dyn Routable,
         found: &mut dyn FnMut(&'a Destination),
     ) {
         match self.record.kind {
@@ -160,13 +266,32 @@ impl Exchange {
                         .for_each(|(id, _)| found(&id.destination));
                 }
             }
-            ExchangeKind::Fanout => self.bindings.keys().for_each(|id| found(&id.destination)),
+            ExchangeKind::Fanout | ExchangeKind::RecentHistory => {
+                self.bindings.keys().for_each(|id| found(&id.destination));
+            }
             ExchangeKind::Topic => routing_keys
                 .iter()
                 .for_each(|key| self.trie.matches(key.as_bytes(), found)),
+            ExchangeKind::ConsistentHash => {
+                let target = self
+                    .targets
+                    .by_consistent_hash(&self.hash_of, routing_keys, message);
+                target.into_iter().for_each(found);
+            }
+            ExchangeKind::ModulusHash => {
+                self.targets
+                    .by_modulus(routing_keys)
+                    .into_iter()
+                    .for_each(found);
+            }
+            ExchangeKind::Random | ExchangeKind::LocalRandom => {
+                let number = choice::below(message.occasion().draw, self.bindings.size());
+                let binding = self.bindings.keys().nth(number);
+                binding.into_iter().for_each(|id| found(&id.destination));
+            }
             ExchangeKind::Headers if self.bindings.is_empty() => {}
             ExchangeKind::Headers => {
-                let headers = headers();
+                let headers = message.headers();
                 let headers = headers::by_name(&headers);
                 for (id, binding) in &self.bindings {
                     if binding

@@ -3,6 +3,10 @@
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
+use leveret_wire::{
+    content::{BasicProperties, RawProperties},
+    value::ShortString,
+};
 
 /// Bodies from this size on stay slices of the read buffer; smaller ones are copied.
 ///
@@ -17,11 +21,13 @@ pub const SHARED_BODY_MIN: usize = 4096;
 pub struct Message(Arc<Inner>);
 
 struct Inner {
-    /// Exchange, routing key, properties, and the body when it is small, one behind the other.
+    /// Exchange, routing key, properties, hidden keys, and the body when it is small, one behind the other.
     bytes: Box<[u8]>,
     exchange_len: u8,
     routing_key_len: u8,
     properties_len: u32,
+    /// Routing keys that nobody who gets the message may see, each behind its length.
+    hidden_len: u32,
     /// The body when it is large; else empty.
     shared_body: Bytes,
     persistent: bool,
@@ -74,6 +80,21 @@ impl Message {
     /// As [`Self::new`].
     #[must_use]
     pub fn with_life(parts: MessageParts<'_>, life: Life) -> Self {
+        Self::with_hidden_keys(parts, life, &[])
+    }
+
+    /// Builds a message that was routed by the keys of a `BCC` header too, which only the broker knows; see
+    /// [`Self::new`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::new`].
+    #[must_use]
+    pub fn with_hidden_keys(
+        parts: MessageParts<'_>,
+        life: Life,
+        hidden_keys: &[ShortString],
+    ) -> Self {
         let MessageParts {
             exchange,
             routing_key,
@@ -87,18 +108,24 @@ impl Message {
         } else {
             &[]
         };
+        let hidden_len: usize = hidden_keys.iter().map(|key| 1 + key.as_bytes().len()).sum();
         let mut bytes = Vec::with_capacity(
-            exchange.len() + routing_key.len() + properties.len() + copied_body.len(),
+            exchange.len() + routing_key.len() + properties.len() + hidden_len + copied_body.len(),
         );
         bytes.extend_from_slice(exchange);
         bytes.extend_from_slice(routing_key);
         bytes.extend_from_slice(properties);
+        for key in hidden_keys {
+            bytes.extend(u8::try_from(key.as_bytes().len()));
+            bytes.extend_from_slice(key.as_bytes());
+        }
         bytes.extend_from_slice(copied_body);
         Self(Arc::new(Inner {
             bytes: bytes.into_boxed_slice(),
             exchange_len: u8::try_from(exchange.len()).expect("a short string has 255 bytes"),
             routing_key_len: u8::try_from(routing_key.len()).expect("a short string has 255 bytes"),
             properties_len: u32::try_from(properties.len()).expect("properties fit into a frame"),
+            hidden_len: u32::try_from(hidden_len).expect("they came in a header"),
             shared_body: if body.len() < SHARED_BODY_MIN {
                 Bytes::new()
             } else {
@@ -128,12 +155,31 @@ impl Message {
         &self.0.bytes[self.routing_key_end()..self.properties_end()]
     }
 
+    /// The properties, each on its own; none of those that are not well-formed, which none are.
+    #[must_use]
+    pub fn decoded_properties(&self) -> BasicProperties {
+        RawProperties::from_wire(Bytes::copy_from_slice(self.properties()))
+            .and_then(|raw| BasicProperties::decode(&raw))
+            .unwrap_or_default()
+    }
+
+    /// Further routing keys of the publish that nobody who gets the message may see.
+    pub fn hidden_keys(&self) -> impl Iterator<Item = ShortString> + '_ {
+        let mut rest = &self.0.bytes[self.properties_end()..self.hidden_end()];
+        std::iter::from_fn(move || {
+            let (&len, behind) = rest.split_first()?;
+            let (key, behind) = behind.split_at(len.into());
+            rest = behind;
+            ShortString::try_from(key).ok()
+        })
+    }
+
     /// The whole body.
     #[must_use]
     pub fn body(&self) -> &[u8] {
         match self.shared_body() {
             Some(body) => body,
-            None => &self.0.bytes[self.properties_end()..],
+            None => &self.0.bytes[self.hidden_end()..],
         }
     }
 
@@ -187,6 +233,10 @@ impl Message {
     fn properties_end(&self) -> usize {
         self.routing_key_end() + self.0.properties_len as usize
     }
+
+    fn hidden_end(&self) -> usize {
+        self.properties_end() + self.0.hidden_len as usize
+    }
 }
 
 impl PartialEq for Message {
@@ -195,6 +245,7 @@ impl PartialEq for Message {
             || (self.exchange() == other.exchange()
                 && self.routing_key() == other.routing_key()
                 && self.properties() == other.properties()
+                && self.hidden_keys().eq(other.hidden_keys())
                 && self.body() == other.body()
                 && self.is_persistent() == other.is_persistent()
                 && self.priority() == other.priority()

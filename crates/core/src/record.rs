@@ -17,9 +17,31 @@ pub enum ExchangeKind {
     Topic,
     /// Binding arguments are compared with the message's headers.
     Headers,
+    /// One destination by a hash of the message; binding keys are weights.
+    ConsistentHash,
+    /// One destination by a hash of the routing keys, modulo the number of destinations.
+    ModulusHash,
+    /// The destination of one binding by chance.
+    Random,
+    /// The same for queues of this node only.
+    LocalRandom,
+    /// Every binding; the newest messages are kept for bindings to come.
+    RecentHistory,
 }
 
 impl ExchangeKind {
+    const ALL: [Self; 9] = [
+        Self::Direct,
+        Self::Fanout,
+        Self::Topic,
+        Self::Headers,
+        Self::ConsistentHash,
+        Self::ModulusHash,
+        Self::Random,
+        Self::LocalRandom,
+        Self::RecentHistory,
+    ];
+
     /// The name in `exchange.declare`.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -28,13 +50,18 @@ impl ExchangeKind {
             Self::Fanout => "fanout",
             Self::Topic => "topic",
             Self::Headers => "headers",
+            Self::ConsistentHash => "x-consistent-hash",
+            Self::ModulusHash => "x-modulus-hash",
+            Self::Random => "x-random",
+            Self::LocalRandom => "x-local-random",
+            Self::RecentHistory => "x-recent-history",
         }
     }
 
     /// The kind with this name, if there is one.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Self> {
-        [Self::Direct, Self::Fanout, Self::Topic, Self::Headers]
+        Self::ALL
             .into_iter()
             .find(|kind| kind.name().as_bytes() == name)
     }

@@ -242,6 +242,9 @@ pub enum Refusal {
         /// The value as RabbitMQ prints it.
         value: String,
     },
+    /// What only one exchange type refuses.
+    #[error(transparent)]
+    ExchangeType(#[from] ExchangeTypeRefusal),
     /// A binding to or from a reply address.
     #[error("cannot bind or unbind to a volatile (direct reply-to) queue")]
     ReplyAddressBound,
@@ -283,6 +286,47 @@ pub enum Refusal {
     },
 }
 
+/// What one of the exchange types beyond those of AMQP does not take.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExchangeTypeRefusal {
+    /// A consistent hash by a header and by a property.
+    #[error("hash-header and hash-property are mutually exclusive")]
+    TwoHashes,
+    /// A consistent hash by a property that cannot be hashed.
+    #[error("Unsupported property: {name}")]
+    UnsupportedProperty {
+        /// The property asked for.
+        name: String,
+    },
+    /// The weight of a consistent hash is a word.
+    #[error("The binding key must be an integer: {key}")]
+    WeightNotInteger {
+        /// As RabbitMQ prints binaries.
+        key: String,
+    },
+    /// The weight of a consistent hash is nothing.
+    #[error("The binding key must be greater than 0")]
+    WeightTooSmall,
+    /// The weight of a consistent hash is more than any may have.
+    #[error("The binding key must not exceed 10000")]
+    WeightTooLarge,
+    /// A key where there may be none.
+    #[error("Non empty binding '{key}' key not permitted")]
+    BindingKeyNotEmpty {
+        /// The binding key.
+        key: ShortString,
+    },
+    /// A binding that leads to an exchange where only queues are taken.
+    #[error("Destination not found")]
+    DestinationNotQueue,
+    /// A history of no messages.
+    #[error("Invalid argument {value}, 'x-recent-history-length' must be a positive integer")]
+    InvalidHistoryLength {
+        /// The value as RabbitMQ prints it.
+        value: String,
+    },
+}
+
 impl Refusal {
     /// What the peer sees. No other function turns a refusal into a number.
     #[must_use]
@@ -310,6 +354,7 @@ impl Refusal {
             | Self::TooManyWildcards { .. }
             | Self::InvalidMatch { .. }
             | Self::InvalidMatchType { .. }
+            | Self::ExchangeType(_)
             | Self::ReplyAddressOfAnother { .. }
             | Self::ReplyAddressInUse { .. } => ReplyCode::PreconditionFailed,
             Self::ReplyAddressGet { .. }

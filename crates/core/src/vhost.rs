@@ -15,7 +15,7 @@ use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
 pub use self::{
     declare::{ExchangeDeclare, QueueDeclare, QueueDeclared},
-    route::Route,
+    route::{Occasion, Remember, Routable, Route},
 };
 use crate::{
     arguments::{self, QueueType},

@@ -169,10 +169,21 @@ fn what_a_publisher_says_of_deaths_does_not_count() {
 
 #[test]
 fn own_keys_are_used_with_cc_and_bcc_and_a_key_of_the_queue_alone() {
-    let headers = FieldTable::new()
-        .with("CC", texts(&["cc"]))
-        .with("BCC", texts(&["bcc"]));
-    let message = with_headers(headers);
+    let properties = BasicProperties {
+        headers: Some(FieldTable::new().with("CC", texts(&["cc"]))),
+        ..BasicProperties::default()
+    };
+    let properties = properties.encode();
+    let parts = MessageParts {
+        exchange: b"x",
+        routing_key: b"k",
+        properties: properties.as_bytes(),
+        body: Bytes::from_static(b"body"),
+        persistent: true,
+        priority: None,
+    };
+    let message = Message::with_hidden_keys(parts, Life::default(), &[short("bcc")]);
+    assert_eq!(message.body(), b"body");
     let dead = die(&message, "q", DeathReason::Rejected, None);
     assert_eq!(dead.routing_keys, ["k", "cc", "bcc"].map(short));
     let told = entry(1, "rejected", "q", "x", &["k", "cc"]);
@@ -180,8 +191,11 @@ fn own_keys_are_used_with_cc_and_bcc_and_a_key_of_the_queue_alone() {
         dead.headers.get(b"x-death"),
         Some(&FieldValue::Array(vec![told]))
     );
+    let again = die(&dead.message, "r", DeathReason::Rejected, None);
+    assert_eq!(again.routing_keys, ["k", "cc", "bcc"].map(short));
     let dead = die(&message, "q", DeathReason::Rejected, Some("fixed"));
     assert_eq!(dead.routing_keys, [short("fixed")]);
+    assert_eq!(dead.message.hidden_keys().count(), 0);
     assert_eq!(dead.message.routing_key(), b"fixed");
 }
 

@@ -12,7 +12,7 @@ use std::{
 use leveret_core::{
     ids::{ConnectionId, QueueId},
     record::{MetaChange, UserRecord, Write},
-    vhost::Vhost,
+    vhost::{Occasion, Vhost},
 };
 use leveret_store::{CommitError, Committer, OpenError, Options as StoreOptions, Recovered, Store};
 use leveret_wire::value::ShortString;
@@ -95,6 +95,14 @@ impl Services {
     /// A number no queue had before.
     pub(crate) fn next_queue_id(&self) -> QueueId {
         QueueId::new(self.next_queue_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// What a message meets that is routed now.
+    pub(crate) fn occasion(&self) -> Occasion {
+        Occasion {
+            now: self.clock.now(),
+            draw: rand::random(),
+        }
     }
 
     /// Hands changes of metadata to the committer as one unit.
@@ -235,6 +243,12 @@ impl Broker {
     /// The connection is gone; what is still on its way to it is dropped.
     pub fn disconnect(&self, connection: ConnectionId) {
         self.services.registry.remove_outbox(connection);
+    }
+
+    /// What a message meets that is routed now.
+    #[must_use]
+    pub fn occasion(&self) -> Occasion {
+        self.services.occasion()
     }
 
     /// The queue of this number, until it is deleted.

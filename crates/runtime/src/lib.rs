@@ -10,11 +10,12 @@
 //!      └── users, clock, back-pressure
 //! ```
 //!
-//! Lock order: applier of a vhost, then a queue, then an outbox or the committer's inbox. No two
+//! Lock order: applier of a vhost, then its histories, then a queue, then an outbox or the committer's inbox. No two
 //! queues' locks are ever held at once, and no lock across an await.
 
 mod broker;
 mod clock;
+mod history;
 mod names;
 mod outbox;
 mod promise;

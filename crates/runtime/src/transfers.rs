@@ -225,7 +225,7 @@ impl Transfers {
             let dead = DeadMessage::of(&message, death, &to);
             let targets: Vec<_> = dead
                 .iter()
-                .flat_map(|dead| snapshot.route_dead(dead).queues)
+                .flat_map(|dead| vhost.route_dead(&snapshot, dead))
                 .filter_map(|id| registry.queue(id))
                 .filter(|target| {
                     dead.as_ref()

@@ -10,17 +10,24 @@ use std::{
 
 use arc_swap::ArcSwap;
 use leveret_core::{
+    dead_letter::{DeadMessage, routing_keys_of},
     ids::{ChannelKey, ConnectionId, ConsumerId, QueueId},
+    message::Message,
     queue::{Answer, Command, ConsumerSettings, Got},
     record::{BindingRecord, Destination, MetaChange, QueueRecord, Write},
     refusal::{ObjectKind, Refusal},
-    vhost::{ExchangeDeclare, QueueDeclare, QueueDeclared, Vhost},
+    vhost::{ExchangeDeclare, Occasion, QueueDeclare, QueueDeclared, Remember, Routable, Vhost},
 };
-use leveret_wire::value::ShortString;
+use leveret_wire::{
+    content::BasicProperties,
+    value::{FieldTable, ShortString},
+};
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use crate::{
     broker::Services,
+    history::Histories,
     outbox::Outbox,
     queue_handle::QueueHandle,
     replies::{self, ReplyAddress, ReplyAddresses, ReplyTarget},
@@ -62,6 +69,8 @@ pub struct VhostHandle {
     snapshot: ArcSwap<Vhost>,
     /// Grows with every snapshot; what was found in an older one is to be looked up again.
     version: AtomicU64,
+    /// What exchanges remember for bindings to come.
+    histories: Mutex<Histories>,
     /// Who waits for replies without a queue.
     replies: ReplyAddresses,
     /// Held by whoever changes the vhost.
@@ -81,6 +90,7 @@ impl VhostHandle {
             services,
             snapshot: ArcSwap::from_pointee(vhost),
             version: AtomicU64::new(1),
+            histories: Mutex::default(),
             replies: ReplyAddresses::default(),
             applier: Mutex::default(),
         })
@@ -143,9 +153,97 @@ impl VhostHandle {
         connection: ConnectionId,
     ) -> Result<(), Refusal> {
         refuse_reply_address(&binding)?;
-        self.change(|vhost| vhost.bind(binding, connection))?;
+        self.bind_now(&binding, connection)?;
         self.services.metadata_stored().await;
         Ok(())
+    }
+
+    /// A new binding of an exchange that remembers messages leads to a copy of each: before any that is
+    /// published later, and of no message twice.
+    fn bind_now(&self, binding: &BindingRecord, connection: ConnectionId) -> Result<(), Refusal> {
+        let _applier = self.applier.lock();
+        let mut vhost = Vhost::clone(&self.snapshot.load());
+        let count = |vhost: &Vhost| {
+            let source = vhost.exchange(&binding.source);
+            source.map_or(0, |source| source.binding_count())
+        };
+        let count_before = count(&vhost);
+        let changes = vhost.bind(binding.clone(), connection)?;
+        let remembers = vhost.exchange(&binding.source)?.history_length().is_some();
+        if !remembers || count(&vhost) == count_before {
+            self.publish(vhost, changes);
+            return Ok(());
+        }
+        // Held until the new snapshot is there: whoever routed by the old one is remembered before, and
+        // whoever comes later routes anew.
+        let histories = self.histories.lock();
+        for message in histories.of(&binding.source) {
+            for queue in self.targets_of(&vhost, &binding.destination, message) {
+                queue.submit(&mut vec![Command::Enqueue {
+                    message: message.clone(),
+                    confirm: None,
+                }]);
+            }
+        }
+        self.publish(vhost, changes);
+        Ok(())
+    }
+
+    /// The queues that a remembered message reaches from this end of a binding on.
+    fn targets_of(
+        &self,
+        vhost: &Vhost,
+        destination: &Destination,
+        message: &Message,
+    ) -> Vec<Arc<QueueHandle>> {
+        let queues = match destination {
+            Destination::Queue(name) => vhost
+                .queue(name)
+                .map(|record| record.id)
+                .into_iter()
+                .collect(),
+            Destination::Exchange(name) => {
+                let properties = message.decoded_properties();
+                let keys = routing_keys_of(message, &properties);
+                let occasion = self.services.occasion();
+                let message = Known {
+                    properties,
+                    occasion,
+                };
+                vhost.route_on(name, &keys, &message).queues
+            }
+        };
+        let queues = queues.iter();
+        queues
+            .filter_map(|id| self.services.registry.queue(*id))
+            .collect()
+    }
+
+    /// Keeps a message for bindings to come; `false`, and nothing is kept, when the vhost has changed since
+    /// that version: then the message is to be routed anew.
+    #[must_use]
+    pub fn remember(&self, by: &[Remember], message: &Message, version: u64) -> bool {
+        let mut histories = self.histories.lock();
+        let is_current = self.version() == version;
+        if is_current {
+            histories.remember(by, message);
+        }
+        is_current
+    }
+
+    /// The queues of a dead message; exchanges on its way remember it.
+    pub(crate) fn route_dead(
+        &self,
+        snapshot: &Vhost,
+        dead: &DeadMessage,
+    ) -> SmallVec<[QueueId; 4]> {
+        let found = snapshot.route_dead(dead, self.services.occasion());
+        if !found.remembered_by.is_empty() {
+            self.histories
+                .lock()
+                .remember(&found.remembered_by, &dead.message);
+        }
+        found.queues
     }
 
     /// `queue.unbind` and `exchange.unbind`; returns once it is stored.
@@ -422,6 +520,7 @@ impl VhostHandle {
         writes.extend(vhost.remove_queue(record).into_iter().map(Write::Meta));
         self.replace(vhost, writes);
         self.services.registry.remove_queue(record.id);
+        self.forget_histories();
         Ok(QueueDeleted { ready, cancelled })
     }
 
@@ -433,7 +532,17 @@ impl VhostHandle {
         let mut vhost = Vhost::clone(&self.snapshot.load());
         let changes = change(&mut vhost)?;
         self.publish(vhost, changes);
+        self.forget_histories();
         Ok(())
+    }
+
+    /// The applier of the vhost is held.
+    fn forget_histories(&self) {
+        let vhost = self.snapshot.load();
+        self.histories.lock().retain(|name| {
+            let exchange = vhost.exchange(name);
+            exchange.is_ok_and(|exchange| exchange.history_length().is_some())
+        });
     }
 
     fn publish(&self, vhost: Vhost, changes: Vec<MetaChange>) {
@@ -512,6 +621,26 @@ impl VhostHandle {
             ready: depth.ready,
             consumers: consumers as u64,
         }
+    }
+}
+
+/// A message of the broker's own memory on its way.
+struct Known {
+    properties: BasicProperties,
+    occasion: Occasion,
+}
+
+impl Routable for Known {
+    fn headers(&self) -> FieldTable {
+        self.properties.headers.clone().unwrap_or_default()
+    }
+
+    fn properties(&self) -> BasicProperties {
+        self.properties.clone()
+    }
+
+    fn occasion(&self) -> Occasion {
+        self.occasion
     }
 }
 

@@ -4,8 +4,9 @@ use std::{collections::HashMap, sync::Arc};
 
 use foldhash::fast::RandomState;
 use leveret_core::{
+    message::Message,
     refusal::Refusal,
-    vhost::{self, Vhost},
+    vhost::{self, Remember, Routable, Vhost},
 };
 use leveret_runtime::{Broker, QueueHandle, ReplyTarget, VhostHandle, is_reply_name};
 use leveret_wire::value::{FieldTable, ShortString};
@@ -17,6 +18,23 @@ const ROUTES_MAX: usize = 1024;
 
 /// The queues one exchange and routing key lead to.
 pub(crate) type Route = SmallVec<[Arc<QueueHandle>; 1]>;
+
+/// What came of a look-up.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) route: Arc<Route>,
+    /// Exchanges that are to remember the message.
+    pub(crate) remembered_by: Vec<Remember>,
+}
+
+impl From<Arc<Route>> for Found {
+    fn from(route: Arc<Route>) -> Self {
+        Self {
+            route,
+            remembered_by: Vec::new(),
+        }
+    }
+}
 
 /// Answers that hold as long as the vhost's snapshot does.
 #[derive(Debug)]
@@ -45,26 +63,26 @@ impl RouteCache {
         }
     }
 
-    /// Where a message with these routing keys goes. `headers` is called only if they matter.
+    /// Where a message with these routing keys goes.
     pub(crate) fn route(
         &mut self,
         exchange: &ShortString,
         routing_key: &ShortString,
         extra_keys: &[ShortString],
-        headers: &dyn Fn() -> FieldTable,
-    ) -> Result<Arc<Route>, Refusal> {
+        message: &dyn Routable,
+    ) -> Result<Found, Refusal> {
         self.refresh();
         if !extra_keys.is_empty() {
             // Whatever the sender chose for this message: not worth remembering.
             let mut keys = Vec::with_capacity(1 + extra_keys.len());
             keys.push(routing_key.clone());
             keys.extend_from_slice(extra_keys);
-            let found = self.snapshot.route(exchange, &keys, headers)?;
-            return Ok(Arc::new(self.queues(&found)));
+            let found = self.snapshot.route(exchange, &keys, message)?;
+            return Ok(self.found(found));
         }
         if exchange.is_empty() && is_reply_name(routing_key) {
             // No queue has such a name, and there may be one for each request.
-            return Ok(Arc::default());
+            return Ok(Arc::<Route>::default().into());
         }
         self.key.clear();
         // The length keeps `a` + `bc` and `ab` + `c` apart; a short string has 255 bytes at most.
@@ -72,19 +90,26 @@ impl RouteCache {
         self.key.extend_from_slice(exchange.as_bytes());
         self.key.extend_from_slice(routing_key.as_bytes());
         if let Some(route) = self.routes.get(self.key.as_slice()) {
-            return Ok(route.clone());
+            return Ok(route.clone().into());
         }
         let keys = std::slice::from_ref(routing_key);
-        let found = self.snapshot.route(exchange, keys, headers)?;
-        let route = Arc::new(self.queues(&found));
-        if found.by_key_alone {
+        let found = self.snapshot.route(exchange, keys, message)?;
+        let by_key_alone = found.by_key_alone;
+        let found = self.found(found);
+        if by_key_alone {
             if self.routes.len() >= ROUTES_MAX {
                 self.routes.clear();
             }
             self.routes
-                .insert(self.key.as_slice().into(), Arc::clone(&route));
+                .insert(self.key.as_slice().into(), Arc::clone(&found.route));
         }
-        Ok(route)
+        Ok(found)
+    }
+
+    /// Has exchanges remember the message; `false` when it is to be routed anew, because the vhost has changed.
+    #[must_use]
+    pub(crate) fn remember(&self, by: &[Remember], message: &Message) -> bool {
+        self.vhost.remember(by, message, self.version)
     }
 
     /// Who waits for this message as a reply: keys of the default exchange may be reply addresses.
@@ -118,9 +143,13 @@ impl RouteCache {
             .map(|_| ())
     }
 
-    fn queues(&self, found: &vhost::Route) -> Route {
+    fn found(&self, found: vhost::Route) -> Found {
         let queues = found.queues.iter();
-        queues.filter_map(|&id| self.broker.queue(id)).collect()
+        let queues: Route = queues.filter_map(|&id| self.broker.queue(id)).collect();
+        Found {
+            route: Arc::new(queues),
+            remembered_by: found.remembered_by,
+        }
     }
 
     fn refresh(&mut self) {

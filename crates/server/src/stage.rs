@@ -7,12 +7,16 @@ use leveret_core::{
     message::{Life, Message, MessageParts},
     queue::{Command, Confirm},
     refusal::Refusal,
+    vhost::{Occasion, Routable},
 };
 use leveret_runtime::{Broker, QueueHandle, ReplyTarget, VhostHandle, generate_name};
 use leveret_session::{Commit, Outgoing, Promise, Publish, Routed, Settle, Sink};
-use leveret_wire::value::{FieldTable, ShortString};
+use leveret_wire::{
+    content::BasicProperties,
+    value::{FieldTable, ShortString},
+};
 
-use crate::route_cache::{Route, RouteCache};
+use crate::route_cache::{Found, Route, RouteCache};
 
 /// Batches that are kept for the next read.
 const BATCHES_KEPT_MAX: usize = 16;
@@ -198,6 +202,27 @@ impl Stage {
         }
     }
 
+    fn find(&mut self, publish: &Publish) -> Result<Found, Refusal> {
+        let (exchange, key) = (&publish.exchange, &publish.routing_key);
+        let broker = &self.broker;
+        let message = Published { publish, broker };
+        let routes = self
+            .routes
+            .as_mut()
+            .expect("the session publishes only in an open vhost");
+        routes.route(exchange, key, &publish.extra_keys, &message)
+    }
+
+    /// Where a message goes that exchanges on its way remember.
+    fn remember(&mut self, found: Found, publish: &Publish) -> Result<Arc<Route>, Refusal> {
+        let message = message_of(publish);
+        let mut found = found;
+        while !self.routes().remember(&found.remembered_by, &message) {
+            found = self.find(publish)?;
+        }
+        Ok(found.route)
+    }
+
     fn routes(&mut self) -> &mut RouteCache {
         self.routes
             .as_mut()
@@ -207,18 +232,13 @@ impl Stage {
 
 impl Sink for Stage {
     fn publish(&mut self, publish: Publish) -> Result<Routed, Refusal> {
-        let headers = || {
-            let decode = |payload| FieldTable::decode_all(payload).ok();
-            publish
-                .headers
-                .as_ref()
-                .and_then(decode)
-                .unwrap_or_default()
-        };
         let (exchange, key) = (&publish.exchange, &publish.routing_key);
-        let route = self
-            .routes()
-            .route(exchange, key, &publish.extra_keys, &headers)?;
+        let found = self.find(&publish)?;
+        let route = if found.remembered_by.is_empty() {
+            found.route
+        } else {
+            self.remember(found, &publish)?
+        };
         let targets = self
             .routes()
             .reply_targets(exchange, key, &publish.extra_keys);
@@ -240,19 +260,7 @@ impl Sink for Stage {
         if !is_routed && !publish.mandatory {
             return Ok(Routed::Taken);
         }
-        let life = Life {
-            expiration_millis: publish.expiration_millis,
-            has_died: false,
-        };
-        let parts = MessageParts {
-            exchange: publish.exchange.as_bytes(),
-            routing_key: publish.routing_key.as_bytes(),
-            properties: publish.properties.as_bytes(),
-            body: publish.body,
-            persistent: publish.persistent,
-            priority: publish.priority,
-        };
-        let message = Message::with_life(parts, life);
+        let message = message_of(&publish);
         if !is_routed {
             return Ok(Routed::Returned(message));
         }
@@ -311,6 +319,46 @@ impl Sink for Stage {
     fn generate_name(&mut self, prefix: &str) -> ShortString {
         generate_name(prefix)
     }
+}
+
+/// A publish, as exchanges see it.
+struct Published<'a> {
+    publish: &'a Publish,
+    broker: &'a Broker,
+}
+
+impl Routable for Published<'_> {
+    fn headers(&self) -> FieldTable {
+        let headers = self.publish.headers.as_ref();
+        headers
+            .and_then(|payload| FieldTable::decode_all(payload).ok())
+            .unwrap_or_default()
+    }
+
+    fn properties(&self) -> BasicProperties {
+        BasicProperties::decode(&self.publish.properties).unwrap_or_default()
+    }
+
+    fn occasion(&self) -> Occasion {
+        self.broker.occasion()
+    }
+}
+
+fn message_of(publish: &Publish) -> Message {
+    let life = Life {
+        expiration_millis: publish.expiration_millis,
+        has_died: false,
+    };
+    let parts = MessageParts {
+        exchange: publish.exchange.as_bytes(),
+        routing_key: publish.routing_key.as_bytes(),
+        properties: publish.properties.as_bytes(),
+        body: publish.body.clone(),
+        persistent: publish.persistent,
+        priority: publish.priority,
+    };
+    let seen = publish.extra_keys.len() - publish.hidden_keys;
+    Message::with_hidden_keys(parts, life, &publish.extra_keys[seen..])
 }
 
 fn stage_settle(batches: &mut Batches, broker: &Broker, settle: Settle) {

@@ -108,6 +108,8 @@ pub struct Publish {
     pub headers: Option<Bytes>,
     /// Further routing keys, from the headers `CC` and `BCC`. The latter is gone from the properties.
     pub extra_keys: Vec<ShortString>,
+    /// How many of these, the last ones, are from `BCC`: nobody who gets the message may see them.
+    pub hidden_keys: usize,
     /// The whole body.
     pub body: Bytes,
 }

@@ -103,6 +103,7 @@ impl Vhost {
             internal: asked.internal,
             arguments: asked.arguments.detach(),
         };
+        Exchange::check_arguments(&record)?;
         self.exchanges
             .insert_mut(record.name.clone(), Exchange::new(record.clone()));
         Ok(if record.durable {

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use leveret_wire::value::{FieldTable, ShortString};
+use leveret_wire::{
+    content::BasicProperties,
+    value::{FieldTable, ShortString},
+};
 use smallvec::SmallVec;
 
 use super::Vhost;
 use crate::{
     dead_letter::DeadMessage,
     exchange::Exchange,
-    ids::QueueId,
-    record::{Destination, ExchangeKind},
+    ids::{QueueId, Timestamp},
+    record::Destination,
     refusal::Refusal,
 };
 
@@ -22,6 +25,74 @@ pub struct Route {
     /// Exchange and routing keys alone decided: the answer holds for every message with the same ones
     /// as long as the snapshot stands.
     pub by_key_alone: bool,
+    /// Exchanges on the way that are to remember the message.
+    pub remembered_by: Vec<Remember>,
+}
+
+/// An exchange that remembers its newest messages for bindings to come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remember {
+    /// Its name.
+    pub exchange: ShortString,
+    /// How many messages.
+    pub length: usize,
+}
+
+/// What is taken from the surroundings when a message is routed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Occasion {
+    /// When.
+    pub now: Timestamp,
+    /// Whatever is left to chance is decided by this number.
+    pub draw: u64,
+}
+
+/// A message on its way, as exchanges see it beyond its routing keys. Most of them ask nothing.
+pub trait Routable {
+    /// Its headers.
+    fn headers(&self) -> FieldTable;
+    /// All its properties.
+    fn properties(&self) -> BasicProperties;
+    /// When it is routed, and by which chance.
+    fn occasion(&self) -> Occasion;
+}
+
+/// A message that has nothing but headers.
+impl<H: Fn() -> FieldTable> Routable for H {
+    fn headers(&self) -> FieldTable {
+        self()
+    }
+
+    fn properties(&self) -> BasicProperties {
+        BasicProperties {
+            headers: Some(self()),
+            ..BasicProperties::default()
+        }
+    }
+
+    fn occasion(&self) -> Occasion {
+        Occasion::default()
+    }
+}
+
+/// A dead message on its new way.
+struct Dead<'a> {
+    dead: &'a DeadMessage,
+    occasion: Occasion,
+}
+
+impl Routable for Dead<'_> {
+    fn headers(&self) -> FieldTable {
+        self.dead.headers.clone()
+    }
+
+    fn properties(&self) -> BasicProperties {
+        self.dead.message.decoded_properties()
+    }
+
+    fn occasion(&self) -> Occasion {
+        self.occasion
+    }
 }
 
 impl Vhost {
@@ -29,7 +100,7 @@ impl Vhost {
     ///
     /// A message may have several routing keys: its own and those of its headers `CC` and `BCC`. Each
     /// exchange is asked once, for all of them, so that cycles end and an alternate is asked only when
-    /// no key leads anywhere. `headers` is called only if a headers exchange is asked.
+    /// no key leads anywhere.
     ///
     /// # Errors
     ///
@@ -38,7 +109,7 @@ impl Vhost {
         &self,
         exchange: &ShortString,
         routing_keys: &[ShortString],
-        headers: &dyn Fn() -> FieldTable,
+        message: &dyn Routable,
     ) -> Result<Route, Refusal> {
         if exchange.as_bytes().is_empty() {
             return Ok(self.route_by_name(routing_keys));
@@ -50,19 +121,30 @@ impl Vhost {
                 vhost: self.name.clone(),
             });
         }
-        Ok(self.route_from(first, routing_keys, headers))
+        Ok(self.route_from(first, routing_keys, message))
     }
 
     /// The queues that a dead message reaches; none without its exchange, which may be internal.
     #[must_use]
-    pub fn route_dead(&self, dead: &DeadMessage) -> Route {
-        if dead.exchange.as_bytes().is_empty() {
-            return self.route_by_name(&dead.routing_keys);
+    pub fn route_dead(&self, dead: &DeadMessage, occasion: Occasion) -> Route {
+        self.route_on(&dead.exchange, &dead.routing_keys, &Dead { dead, occasion })
+    }
+
+    /// The queues that a message of the broker reaches from this exchange on; none without the exchange,
+    /// which may be internal.
+    #[must_use]
+    pub fn route_on(
+        &self,
+        exchange: &ShortString,
+        routing_keys: &[ShortString],
+        message: &dyn Routable,
+    ) -> Route {
+        if exchange.as_bytes().is_empty() {
+            return self.route_by_name(routing_keys);
         }
-        let headers = || dead.headers.clone();
-        self.exchange(&dead.exchange).map_or_else(
+        self.exchange(exchange).map_or_else(
             |_| Route::default(),
-            |first| self.route_from(first, &dead.routing_keys, &headers),
+            |first| self.route_from(first, routing_keys, message),
         )
     }
 
@@ -70,16 +152,21 @@ impl Vhost {
         &self,
         first: &Exchange,
         routing_keys: &[ShortString],
-        headers: &dyn Fn() -> FieldTable,
+        message: &dyn Routable,
     ) -> Route {
+        let mut remembered_by = Vec::new();
         let mut queues = BTreeSet::new();
         let mut by_key_alone = true;
         let mut asked = BTreeSet::from([&first.record().name]);
         let mut waiting = vec![first];
         while let Some(exchange) = waiting.pop() {
-            by_key_alone &= exchange.record().kind != ExchangeKind::Headers;
+            by_key_alone &= exchange.asks_keys_alone();
+            if let Some(length) = exchange.remembers(message) {
+                let exchange = exchange.record().name.clone();
+                remembered_by.push(Remember { exchange, length });
+            }
             let mut destinations = Vec::new();
-            exchange.matches(routing_keys, headers, &mut |found| destinations.push(found));
+            exchange.matches(routing_keys, message, &mut |found| destinations.push(found));
             for destination in &destinations {
                 match destination {
                     Destination::Queue(name) => {
@@ -101,6 +188,7 @@ impl Vhost {
         Route {
             queues: queues.into_iter().collect(),
             by_key_alone,
+            remembered_by,
         }
     }
 
@@ -113,6 +201,7 @@ impl Vhost {
         Route {
             queues,
             by_key_alone: true,
+            remembered_by: Vec::new(),
         }
     }
 }

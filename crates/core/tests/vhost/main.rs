@@ -5,6 +5,7 @@ mod scenario;
 mod alternate_exchange;
 mod auto_delete_exchange;
 mod bind;
+mod choosing_exchanges;
 mod declare_exchange;
 mod declare_queue;
 mod delete_exchange;

@@ -7,7 +7,7 @@ use leveret_core::{
     ids::Timestamp,
     message::{Message, MessageParts},
     queue::DeathReason,
-    vhost::ExchangeDeclare,
+    vhost::{ExchangeDeclare, Occasion},
 };
 
 use crate::scenario::{VhostScenario, exchange, name};
@@ -45,14 +45,28 @@ fn an_internal_exchange_may_be_asked_and_a_missing_one_leads_nowhere() {
     let queue = vhost.queue("Q");
     vhost.bind("X", "Q", "");
     assert_eq!(
-        vhost.vhost.route_dead(&dead("X", "any")).queues.as_slice(),
+        vhost
+            .vhost
+            .route_dead(&dead("X", "any"), Occasion::default())
+            .queues
+            .as_slice(),
         [queue]
     );
     assert_eq!(
-        vhost.vhost.route_dead(&dead("", "Q")).queues.as_slice(),
+        vhost
+            .vhost
+            .route_dead(&dead("", "Q"), Occasion::default())
+            .queues
+            .as_slice(),
         [queue]
     );
     for nowhere in [dead("", "other"), dead("none", "Q")] {
-        assert!(vhost.vhost.route_dead(&nowhere).queues.is_empty());
+        assert!(
+            vhost
+                .vhost
+                .route_dead(&nowhere, Occasion::default())
+                .queues
+                .is_empty()
+        );
     }
 }

@@ -47,7 +47,9 @@ struct Facts {
 #[derive(Debug, Default)]
 struct ExtraKeys {
     keys: Vec<ShortString>,
-    /// Some of them are nobody's business.
+    /// So many of them, the last ones, are nobody's business.
+    hidden: usize,
+    /// There is such a header, even if without a key.
     has_bcc: bool,
 }
 
@@ -101,6 +103,7 @@ pub(crate) fn publish<S: Sink>(
         expiration_millis: facts.expiration_millis,
         headers,
         extra_keys: facts.extra_keys.keys,
+        hidden_keys: facts.extra_keys.hidden,
         properties,
         body,
     })?;
@@ -167,7 +170,9 @@ fn extra_keys(headers: &[u8], properties: &RawProperties) -> Result<ExtraKeys, C
     }
     let whole = properties.clone().into_bytes();
     let mut keys = Vec::new();
+    let mut seen = 0;
     for (header, value) in [("CC", cc), ("BCC", bcc)] {
+        seen = if header == "BCC" { keys.len() } else { seen };
         let members = match value {
             None => continue,
             Some(RawValue::Array(members)) => members,
@@ -183,6 +188,7 @@ fn extra_keys(headers: &[u8], properties: &RawProperties) -> Result<ExtraKeys, C
         }
     }
     Ok(ExtraKeys {
+        hidden: keys.len() - seen,
         keys,
         has_bcc: bcc.is_some(),
     })

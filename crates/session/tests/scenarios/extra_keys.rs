@@ -39,6 +39,7 @@ fn the_keys_of_both_headers_add_up() {
     let publish = published(headers);
     assert_eq!(publish.routing_key, short("key"));
     assert_eq!(publish.extra_keys, ["c", "c", "b", ""].map(short));
+    assert_eq!(publish.hidden_keys, 2);
 }
 
 #[test]
@@ -82,6 +83,7 @@ fn what_cannot_be_a_routing_key_is_none() {
     ];
     let publish = published(FieldTable::new().with("CC", FieldValue::Array(members)));
     assert_eq!(publish.extra_keys, [short("k"), short(&"y".repeat(255))]);
+    assert_eq!(publish.hidden_keys, 0);
 }
 
 #[test]

@@ -6,8 +6,9 @@
 //!   │ exchange │ routing key │ properties as received │ body …
 //! ```
 //!
-//! Flags: persistent 1, has a priority property 2, has an expiration 4, has died 8. With an expiration its milliseconds
-//! stand between the lengths and the exchange, in 8 bytes. The body comes last and has no length: it is never copied on its way
+//! Flags: persistent 1, has a priority property 2, has an expiration 4, has died 8, has hidden keys 16. With an expiration its
+//! milliseconds stand between the lengths and the exchange, in 8 bytes; with hidden keys behind them their count in 4 bytes,
+//! then each behind its length. The body comes last and has no length: it is never copied on its way
 //! into the batch.
 
 use bytes::{Bytes, BytesMut};
@@ -29,7 +30,8 @@ const PERSISTENT: u8 = 1;
 const HAS_PRIORITY: u8 = 2;
 const HAS_EXPIRATION: u8 = 4;
 const HAS_DIED: u8 = 8;
-const KNOWN_FLAGS: u8 = PERSISTENT | HAS_PRIORITY | HAS_EXPIRATION | HAS_DIED;
+const HAS_HIDDEN_KEYS: u8 = 16;
+const KNOWN_FLAGS: u8 = PERSISTENT | HAS_PRIORITY | HAS_EXPIRATION | HAS_DIED | HAS_HIDDEN_KEYS;
 
 /// The row up to its body; the body follows it in the store.
 pub(crate) fn encode_before_body<'a>(
@@ -44,6 +46,7 @@ pub(crate) fn encode_before_body<'a>(
         (message.priority().is_some(), HAS_PRIORITY),
         (life.expiration_millis.is_some(), HAS_EXPIRATION),
         (life.has_died, HAS_DIED),
+        (message.hidden_keys().next().is_some(), HAS_HIDDEN_KEYS),
     ];
     let flags = flags
         .into_iter()
@@ -60,6 +63,13 @@ pub(crate) fn encode_before_body<'a>(
         .u32(u32::try_from(properties.len()).expect("properties fit into a frame"));
     if let Some(millis) = life.expiration_millis {
         row.u64(millis);
+    }
+    if flags & HAS_HIDDEN_KEYS != 0 {
+        let count = message.hidden_keys().count();
+        row.u32(u32::try_from(count).expect("they came in a header"));
+        message.hidden_keys().for_each(|key| {
+            row.short(&key);
+        });
     }
     row.raw(exchange)
         .raw(routing_key)
@@ -87,6 +97,12 @@ pub(crate) fn decode(
         0 => None,
         _ => Some(fields.u64()?),
     };
+    let mut hidden_keys = Vec::new();
+    if flags & HAS_HIDDEN_KEYS != 0 {
+        for _ in 0..fields.u32()? {
+            hidden_keys.push(fields.short()?);
+        }
+    }
     let exchange = fields.raw(exchange_len.into())?;
     let routing_key = fields.raw(routing_key_len.into())?;
     let properties = fields.raw(properties_len)?;
@@ -102,7 +118,7 @@ pub(crate) fn decode(
         expiration_millis,
         has_died: flags & HAS_DIED != 0,
     };
-    let message = Message::with_life(parts, life);
+    let message = Message::with_hidden_keys(parts, life, &hidden_keys);
     Ok((enqueued_at, message))
 }
 
@@ -120,6 +136,7 @@ fn copy_body(body: &[u8], bodies: &mut BytesMut) -> Bytes {
 #[cfg(test)]
 mod tests {
     use leveret_core::ids::{QueueId, Seq};
+    use leveret_wire::value::ShortString;
 
     use super::*;
     use crate::key::Place;
@@ -198,6 +215,29 @@ mod tests {
             let sent = Message::with_life(parts, life);
             let (_, found) = decode(&key(), &row(&sent), &mut BytesMut::new()).unwrap();
             assert_eq!(found, sent);
+        }
+    }
+
+    #[test]
+    fn hidden_keys_come_back_in_their_order() {
+        for body_len in [0, 10, 5000] {
+            let parts = MessageParts {
+                exchange: b"ex",
+                routing_key: b"key",
+                properties: &[0, 0],
+                body: vec![1; body_len].into(),
+                persistent: true,
+                priority: None,
+            };
+            let life = Life {
+                expiration_millis: Some(7),
+                has_died: true,
+            };
+            let keys = ["one", "", "three"].map(ShortString::from_static);
+            let sent = Message::with_hidden_keys(parts, life, &keys);
+            let (_, found) = decode(&key(), &row(&sent), &mut BytesMut::new()).unwrap();
+            assert_eq!(found, sent);
+            assert_eq!(found.hidden_keys().collect::<Vec<_>>(), keys);
         }
     }
 
