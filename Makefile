@@ -10,7 +10,7 @@ export PATH := $(PATH):$(if $(CARGO_HOME),$(CARGO_HOME),$(HOME)/.cargo)/bin
 # cargo with the RocksDB that scripts/rocksdb has built.
 cargo := scripts/cargo
 
-.PHONY: run test check fix build fuzz
+.PHONY: run test check fix build fuzz faults
 
 # The broker, on port 5672.
 run:
@@ -26,6 +26,11 @@ test:
 	@scripts/setup test
 	$(cargo) test --workspace --no-fail-fast
 	conformance/run
+
+# The long form of conformance/faults: a hundred rounds of kills, fifty power cuts, millions of messages. About an hour;
+# FAULTS=FM4 runs only what has that in its name.
+faults: build
+	LEVERET_BIN=$(CARGO_TARGET_DIR)/release/leveret conformance/faults/run --long $(FAULTS)
 
 # Only reads.
 check:

@@ -94,7 +94,10 @@ impl Payer {
             match store.read_messages(queue, priority, from, until, rows_max, bytes_max) {
                 Ok(rows) => handle.submit(&mut vec![Command::Refilled(rows)]),
                 // Nothing damaged is served and nothing is skipped: the queue stands still here.
-                Err(damage) => error!(%queue, %damage, "stored messages cannot be read"),
+                Err(damage) => {
+                    let name = &handle.record().name;
+                    error!(queue = %name, %damage, "stored messages cannot be read; the queue stands still before them");
+                }
             }
         });
     }

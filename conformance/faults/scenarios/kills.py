@@ -1,0 +1,136 @@
+"""The broker's process ends: by force, by order, or because it is not alone."""
+
+import signal
+import threading
+import time
+
+from broker import Broker
+from client import Client, Consumer, Publisher, drain
+from faults import scenario
+from history import History
+
+
+class Load:
+    """Publishers and consumers in threads, on one queue."""
+
+    def __init__(self, broker, history, publishers=2, consumers=0, **options):
+        self.stopping = threading.Event()
+        self.clients = [Publisher(broker.port, history, "jobs", **options) for _ in range(publishers)]
+        self.clients += [Consumer(broker.port, history, "jobs", prefetch=200) for _ in range(consumers)]
+        self.threads = [threading.Thread(target=client.run, args=(self.stopping,)) for client in self.clients]
+        for thread in self.threads:
+            thread.start()
+
+    def join(self):
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join(60)
+            assert not thread.is_alive(), "a client hangs"
+
+
+def declare(broker, *queues, **arguments):
+    client = Client(broker.port)
+    for queue in queues:
+        client.declare(queue, **arguments)
+    client.close()
+
+
+@scenario("FM1")
+def kill_while_publishing_with_confirms(case):
+    broker, history = case.broker(), History()
+    for lap in range(case.rounds(6, 100)):
+        broker.start()
+        if lap == 0:
+            declare(broker, "jobs")
+        load = Load(broker, history, size=case.random.choice([50, 1000, 20000]), window=case.random.choice([20, 500]))
+        time.sleep(case.random.uniform(0.02, 0.4))
+        history.crashed()
+        broker.kill()
+        load.join()
+    broker.start()
+    drain(broker.port, history, "jobs")
+    history.check()
+    case.note(f"{history.summary()}, slowest start {broker.slowest_start:.2f} s")
+    broker.stop()
+
+
+@scenario("FM2")
+def kill_while_consuming_and_acking(case):
+    broker, history = case.broker(), History()
+    for lap in range(case.rounds(4, 100)):
+        broker.start()
+        if lap == 0:
+            declare(broker, "jobs")
+        load = Load(broker, history, publishers=1, consumers=10)
+        time.sleep(case.random.uniform(0.05, 0.6))
+        history.crashed()
+        broker.kill()
+        load.join()
+    broker.start()
+    drain(broker.port, history, "jobs")
+    history.check()
+    case.note(f"{history.summary()}, slowest start {broker.slowest_start:.2f} s")
+    broker.stop()
+
+
+@scenario("FM3")
+def kill_during_the_start_twice_in_a_row(case):
+    broker, history = case.broker(), History()
+    broker.start()
+    declare(broker, "jobs")
+    for _ in range(case.rounds(3, 100)):
+        load = Load(broker, history, size=1000)
+        time.sleep(case.random.uniform(0.05, 0.3))
+        history.crashed()
+        broker.kill()
+        load.join()
+        for _ in range(2):
+            broker.launch()
+            time.sleep(case.random.uniform(0.0, 0.1))
+            broker.kill()
+        broker.start()
+    drain(broker.port, history, "jobs")
+    history.check()
+    case.note(f"{history.summary()}, slowest start {broker.slowest_start:.2f} s")
+    broker.stop()
+
+
+@scenario("FM33")
+def sigterm_under_load_and_twice(case):
+    broker, history = case.broker(), History()
+    for lap in range(case.rounds(3, 100)):
+        broker.start()
+        if lap == 0:
+            declare(broker, "jobs")
+        load = Load(broker, history, publishers=2, consumers=1)
+        time.sleep(case.random.uniform(0.05, 0.3))
+        history.crashed()
+        broker.signal(signal.SIGTERM)
+        if lap % 2 == 1:
+            time.sleep(0.01)
+            if broker.is_up():
+                broker.signal(signal.SIGTERM)
+        # They read on until they are told of the end.
+        code = broker.ended()
+        load.join()
+        assert code == 0, f"exit code {code}:\n{broker.tail()}"
+    broker.start()
+    assert ": stopped in order" in broker.since_start(), broker.tail()
+    drain(broker.port, history, "jobs")
+    history.check()
+    case.note(history.summary())
+    broker.stop()
+
+
+@scenario("FM35")
+def two_brokers_on_one_directory(case):
+    broker = case.broker().start()
+    second = case.keep(Broker(broker.directory))
+    second.log = case.scratch / "second.log"
+    second.ports_file = case.scratch / "second.ports"
+    began = time.monotonic()
+    line = second.refuses()
+    assert "is in use by another broker" in line and str(broker.pid) in line, line
+    assert time.monotonic() - began < 3, "the refusal took long"
+    declare(broker, "still-there")
+    broker.stop()

@@ -1,0 +1,207 @@
+"""Queues that come and go, die, expire, or hold very much."""
+
+import threading
+import time
+
+from client import Client, Closed, Consumer, Publisher, drain
+from faults import scenario
+from history import History
+
+from scenarios.clients import wait_for
+from scenarios.kills import declare
+
+
+@scenario("FM15")
+def a_backlog_costs_disk_and_no_memory_and_drains_in_order(case):
+    total = case.rounds(20_000, 10_000_000)
+    broker, history = case.broker().start(), History()
+    declare(broker, "jobs")
+    publisher = Publisher(broker.port, history, "jobs", size=1024, window=2000)
+    publisher.publish_all(total // 2, limit=3000)
+    half = broker.rss()
+    publisher.publish_all(total - total // 2, limit=3000)
+    full = broker.rss()
+    assert full - half < 160 << 20, f"{half >> 20} MiB at half of the backlog, {full >> 20} MiB with all of it"
+    history.crashed()
+    broker.kill()
+    broker.start()
+    drain(broker.port, history, "jobs", limit=3000)
+    history.check()
+    case.note(f"{total} messages, {half >> 20} and {full >> 20} MiB, start {broker.slowest_start:.2f} s")
+    broker.stop()
+
+
+@scenario("FM16")
+def idle_queues_are_small_and_start_soon(case):
+    total = case.rounds(400, 50_000)
+    broker = case.broker().start()
+    client = Client(broker.port)
+    before = broker.rss()
+    for number in range(total):
+        client.declare(f"queue-{number}")
+    each = (broker.rss() - before) / total
+    assert each < 16384, f"{each:.0f} bytes for each queue"
+    broker.kill()
+    broker.start()
+    client = Client(broker.port)
+    client.ask("queue.declare", "queue.declare-ok", queue=f"queue-{total - 1}", passive=True)
+    case.note(f"{total} queues, {each:.0f} bytes each, start {broker.slowest_start:.2f} s")
+    broker.stop()
+
+
+@scenario("FM26")
+def queues_and_bindings_come_and_go_under_a_publisher(case):
+    broker, history = case.broker().start(), History()
+    client = Client(broker.port)
+    client.declare("jobs")
+    client.ask("exchange.declare", "exchange.declare-ok", exchange="to-all", type="fanout", durable=True)
+    client.ask("queue.bind", "queue.bind-ok", queue="jobs", exchange="to-all")
+    stopping = threading.Event()
+
+    def churn(name):
+        other = Client(broker.port)
+        while not stopping.is_set():
+            other.declare(name)
+            other.ask("queue.bind", "queue.bind-ok", queue=name, exchange="to-all")
+            other.ask("queue.unbind", "queue.unbind-ok", queue=name, exchange="to-all")
+            other.ask("queue.delete", "queue.delete-ok", queue=name)
+        other.close()
+
+    threads = [threading.Thread(target=churn, args=(f"passing-{number}",)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    publisher = Publisher(broker.port, history, "jobs", exchange="to-all", mandatory=True)
+    until = time.monotonic() + case.rounds(3, 60)
+    while time.monotonic() < until:
+        publisher.publish_all(200)
+    stopping.set()
+    for thread in threads:
+        thread.join(30)
+    client.ask("queue.unbind", "queue.unbind-ok", queue="jobs", exchange="to-all")
+    routed = len(history.confirmed)
+    publisher.publish_all(50)
+    assert len(history.returned_ids) == 50, f"{len(history.returned_ids)} returns of 50 without any queue"
+    assert drain(broker.port, history, "jobs") == routed
+    history.check()
+    case.note(history.summary())
+    broker.stop()
+
+
+@scenario("FM27")
+def purge_and_delete_of_a_large_queue_give_the_space_back(case):
+    total = case.rounds(20_000, 1_000_000)
+    broker, history, others = case.broker().start(), History(), History()
+    declare(broker, "large", "other")
+    for round_of in ("queue.purge", "queue.delete"):
+        Publisher(broker.port, history, "large", size=1024, window=2000).publish_all(total, limit=1000)
+        used = used_bytes(broker)
+        client = Client(broker.port)
+        began = time.monotonic()
+        answer = client.ask(round_of, f"{round_of}-ok", queue="large")
+        took = time.monotonic() - began
+        assert answer.message_count == total, f"{answer} instead of {total}"
+        assert took < 5, f"{round_of} of {total} took {took:.1f} s"
+        Publisher(broker.port, others, "other", window=1).publish_all(50)
+        case.note(f"{round_of}: {total} in {took * 1000:.0f} ms, {used >> 20} MiB before")
+    wait_for(lambda: used_bytes(broker) < 96 << 20, 60, "the space is back")
+    case.note(f"{used_bytes(broker) >> 20} MiB after")
+    drain(broker.port, others, "other")
+    others.check()
+    broker.stop()
+
+
+def used_bytes(broker):
+    total = 0
+    for path in (broker.directory / "rocksdb").iterdir():
+        try:
+            total += path.stat().st_size
+        except FileNotFoundError:
+            pass
+    return total
+
+
+class Rejecter(Consumer):
+    """Rejects everything."""
+
+    def on_delivery(self, tag, redelivered, body):
+        super().on_delivery(tag, redelivered, body)
+        self.send("basic.reject", delivery_tag=tag, requeue=False)
+
+
+@scenario("FM28")
+def poison_messages_are_dead_lettered_and_others_served(case):
+    total = case.rounds(2000, 50_000)
+    broker, history = case.broker().start(), History()
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    declare(broker, "jobs", **arguments)
+    declare(broker, "dead")
+    publisher = Publisher(broker.port, history, "jobs")
+    publisher.publish_all(total, limit=120)
+    rejecter = Rejecter(broker.port, History(), "jobs", prefetch=50)
+    asked = Client(broker.port)
+
+    def all_dead():
+        rejecter.pump(0.01)
+        return asked.count("dead") == total
+
+    wait_for(all_dead, 60, "all are in the dead-letter queue")
+    history.crashed()
+    broker.kill()
+    broker.start()
+    assert drain(broker.port, history, "dead") == total
+    history.check()
+    broker.stop()
+
+
+@scenario("FM29")
+def all_expire_at_once_into_a_dead_letter_queue(case):
+    total = case.rounds(10_000, 1_000_000)
+    ttl_ms = case.rounds(3000, 120_000)
+    broker, history = case.broker().start(), History()
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead", "x-message-ttl": ttl_ms}
+    declare(broker, "jobs", **arguments)
+    declare(broker, "dead")
+    idle = Client(broker.port, heartbeat=2)
+    publisher = Publisher(broker.port, history, "jobs", window=2000)
+    publisher.publish_all(total, limit=1000)
+    asked = Client(broker.port)
+
+    def moved():
+        idle.pump(0)
+        idle.beat()
+        return asked.count("dead") >= total
+
+    if case.random.random() < 0.5:
+        # Killed in the middle: what was on its way is in one of the two.
+        wait_for(lambda: asked.count("dead") > 0 or moved(), 200, "the first have moved")
+        history.crashed()
+        broker.kill()
+        broker.start()
+        asked, idle = Client(broker.port), Client(broker.port, heartbeat=2)
+        case.note("killed while they moved")
+    wait_for(moved, 600, "all have expired")
+    assert asked.count("dead") == total, f"{asked.count('dead')} instead of {total}"
+    assert drain(broker.port, history, "dead") == total
+    assert asked.count("jobs") == 0
+    history.check(in_order=not history.crashes)
+    broker.stop()
+
+
+@scenario("FM30")
+def a_dead_letter_target_that_is_missing_full_or_a_cycle(case):
+    broker = case.broker().start()
+    client = Client(broker.port)
+    client.declare("missing", **{"x-dead-letter-exchange": "nowhere", "x-max-length": 1})
+    client.declare("full", **{"x-max-length": 5, "x-overflow": "reject-publish"})
+    client.declare("to-full", **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "full", "x-max-length": 1})
+    cycle = {"x-dead-letter-exchange": "", "x-message-ttl": 50}
+    client.declare("cycle", **{**cycle, "x-dead-letter-routing-key": "cycle"})
+    for queue in ("missing", "to-full", "cycle"):
+        Publisher(broker.port, History(), queue).publish_all(20)
+    wait_for(lambda: client.count("full") == 5, 10, "the full one is full")
+    wait_for(lambda: client.count("missing") == 1, 10, "the missing target takes nothing")
+    wait_for(lambda: client.count("to-full") == 1, 10, "what the full one refuses is dropped")
+    wait_for(lambda: client.count("cycle") == 0, 10, "a cycle without a consumer ends")
+    noise = [line for line in broker.since_start().splitlines() if "ERROR" in line or "panicked" in line]
+    assert not noise, noise
+    broker.stop()
