@@ -4,6 +4,7 @@
     restartable_broker  the same, for tests that stop and start it; skips by name where nobody may do that
     channel             an open pika channel
     queue_name          a name nobody else uses; the queue, if the test declared it, is deleted afterwards
+    exchange_name       the same for an exchange
 """
 
 import os
@@ -128,6 +129,14 @@ def queue_name(broker):
     name = f"conformance-{uuid.uuid4()}"
     yield name
     delete_queue(broker, name)
+
+
+@pytest.fixture
+def exchange_name(broker):
+    name = f"conformance-{uuid.uuid4()}"
+    yield name
+    with broker.connect() as connection:
+        connection.channel().exchange_delete(exchange=name)
 
 
 def delete_queue(broker, name):

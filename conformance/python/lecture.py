@@ -3,64 +3,32 @@
 import collections
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import sys
-import threading
-import time
 
 import pika
-import pytest
+
+from program import LIMIT_SECS, Program, eventually
 
 SCRIPTS = pathlib.Path(__file__).resolve().parent / "work_queue"
 QUEUE = "task_queue"
-# How long a condition may take to come true. A machine that does nothing else needs a tenth.
-LIMIT_SECS = 20
-POLL_SECS = 0.02
 
 Depth = collections.namedtuple("Depth", ["ready", "consumers"])
 Received = collections.namedtuple("Received", ["task", "redelivered"])
 
 
-def eventually(condition, wanted, shown):
-    """Returns when `condition()` is true; if it never is, fails with what was wanted and how `shown` looks then."""
-    deadline = time.monotonic() + LIMIT_SECS
-    while not condition():
-        if time.monotonic() > deadline:
-            pytest.fail(f"not so after {LIMIT_SECS} s: {wanted}\n{shown}", pytrace=False)
-        time.sleep(POLL_SECS)
-
-
-class Worker:
+class Worker(Program):
     """A running program of the lecture that takes tasks."""
 
     def __init__(self, script, *arguments, environment):
-        self.name = script
-        self._lines = []
-        self._process = subprocess.Popen(
-            [sys.executable, SCRIPTS / script, *arguments],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self):
-        for line in self._process.stdout:
-            self._lines.append(line.rstrip("\n"))
-
-    def __str__(self):
-        return f"{self.name} (pid {self._process.pid}):\n" + "\n".join(self._lines)
+        super().__init__(script, [sys.executable, SCRIPTS / script, *arguments], environment)
 
     @property
     def received(self):
         """What it printed about tasks it got, in order."""
-        found = [re.fullmatch(r" \[x\] Received (.*?)(, redelivered)?", line) for line in list(self._lines)]
-        return [Received(match[1], match[2] is not None) for match in found if match]
+        found = self.printed(r"^ \[x\] Received (.*?)(, redelivered)?$")
+        return [Received(match[1], match[2] is not None) for match in found]
 
     @property
     def tasks(self):
@@ -68,42 +36,20 @@ class Worker:
 
     @property
     def done_count(self):
-        return self._lines.count(" [x] Done")
-
-    @property
-    def is_running(self):
-        return self._process.poll() is None
-
-    def has_printed(self, beginning):
-        return any(line.startswith(beginning) for line in list(self._lines))
-
-    def wait_for(self, beginning):
-        eventually(
-            lambda: self.has_printed(beginning) or not self._reader.is_alive(), f"a line {beginning!r}", shown=self
-        )
-        assert self.has_printed(beginning), f"ended without a line {beginning!r}: {self}"
+        return self.lines.count(" [x] Done")
 
     def freeze_at_work(self):
         """Stops the process in the middle of its task: from here on it is as slow as the test wants."""
-        self._process.send_signal(signal.SIGSTOP)
+        self.send_signal(signal.SIGSTOP)
         assert self.done_count < len(self.received), f"was too fast to be caught at work: {self}"
 
     def thaw(self):
-        self._process.send_signal(signal.SIGCONT)
+        self.send_signal(signal.SIGCONT)
 
     def tell_to_leave(self):
         """The line for which work_queue/quitter.py waits."""
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        self.wait_for(" [x] Left")
-
-    def kill(self):
-        """SIGKILL, which also ends a frozen process."""
-        self._process.kill()
-        self._process.wait(LIMIT_SECS)
-        self._reader.join(LIMIT_SECS)
-        self._process.stdin.close()
-        self._process.stdout.close()
+        self.say()
+        self.wait_for(r"^ \[x\] Left")
 
 
 class Stage:
@@ -137,7 +83,7 @@ class Stage:
         """Starts a program of the lecture; returns when it waits for tasks, which is behind its `basic.consume-ok`."""
         worker = Worker(script, *arguments, environment=self._environment)
         self.workers.append(worker)
-        worker.wait_for(" [*] Waiting for tasks")
+        worker.wait_for(r"^ \[\*\] Waiting for tasks")
         return worker
 
     def start_worker(self):
