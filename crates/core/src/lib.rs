@@ -5,7 +5,9 @@
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
+pub mod any_queue;
 pub mod arguments;
+pub mod consume;
 pub mod dead_letter;
 pub mod exchange;
 pub mod ids;
@@ -13,4 +15,5 @@ pub mod message;
 pub mod queue;
 pub mod record;
 pub mod refusal;
+pub mod stream;
 pub mod vhost;

@@ -244,6 +244,15 @@ impl Queue {
                 let answer = self.subscribe(consumer, settings);
                 effects.answers.push((request, answer));
             }
+            // Here everybody starts at the head.
+            Command::SubscribeStream(subscription) => {
+                let settings = ConsumerSettings {
+                    prefetch: subscription.prefetch,
+                    ..ConsumerSettings::default()
+                };
+                let answer = self.subscribe(subscription.consumer, settings);
+                effects.answers.push((subscription.request, answer));
+            }
             Command::Resume { consumer } => self.consumers.resume(consumer),
             Command::Pause { consumer } => self.consumers.pause(consumer),
             Command::Unsubscribe { consumer } => self.unsubscribe(consumer, effects),
@@ -274,7 +283,8 @@ impl Queue {
                 let answer = self.delete(if_unused, if_empty, effects);
                 effects.answers.push((request, answer));
             }
-            Command::Tick => {}
+            // Nothing such was asked for.
+            Command::Tick | Command::Told(_) => {}
             Command::Transferred { seq } => self.transferred(seq, effects),
             Command::Refilled(refilled) => self.refilled(refilled, effects),
         }

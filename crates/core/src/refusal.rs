@@ -191,6 +191,22 @@ pub enum Refusal {
         /// Its vhost.
         vhost: ShortString,
     },
+    /// A consumer of a stream that may hold any number of messages.
+    #[error("consumer prefetch count is not set for stream queue '{name}' in vhost '{vhost}'")]
+    StreamWithoutPrefetch {
+        /// The stream.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+    },
+    /// A consumer of a stream that would never settle.
+    #[error("automatic acknowledgement not supported by stream queue '{name}' in vhost '{vhost}'")]
+    StreamWithoutAcks {
+        /// The stream.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+    },
     /// Something RabbitMQ had once and does not permit any more.
     #[error(
         "Feature `{feature}` is deprecated.\nBy default, this feature is not permitted anymore.\nThe \
@@ -349,6 +365,7 @@ impl Refusal {
             | Self::InvalidProperty { .. }
             | Self::ServerNamed { .. }
             | Self::StreamSize { .. }
+            | Self::StreamWithoutPrefetch { .. }
             | Self::InUse { .. }
             | Self::NotEmpty { .. }
             | Self::TooManyWildcards { .. }
@@ -359,6 +376,7 @@ impl Refusal {
             | Self::ReplyAddressInUse { .. } => ReplyCode::PreconditionFailed,
             Self::ReplyAddressGet { .. }
             | Self::UnsupportedByType { .. }
+            | Self::StreamWithoutAcks { .. }
             | Self::NotImplemented { .. } => ReplyCode::NotImplemented,
             Self::DeprecatedFeature { .. } | Self::Storage { .. } => ReplyCode::InternalError,
         }

@@ -5,7 +5,11 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use leveret_core::queue::{Command, Confirm, Refill};
+use leveret_core::{
+    ids::QueueId,
+    queue::{Command, Confirm, Refill, Refilled},
+    stream::{Ask, MESSAGES, SEGMENTS_MAX, Told},
+};
 use leveret_store::Store;
 use tokio::{runtime, sync::oneshot};
 use tracing::error;
@@ -19,6 +23,8 @@ pub(crate) enum Promise {
     Confirm(Confirm),
     /// A queue's next rows can be read: everything written before is in the store.
     Refill(Refill, Weak<QueueHandle>),
+    /// A stream wants to know something of the store.
+    Ask(Box<Ask>, Weak<QueueHandle>),
     /// The metadata up to this unit is on disk.
     MetadataStored(u64),
     /// Somebody waits for exactly this commit.
@@ -56,6 +62,7 @@ impl Payer {
                     });
                 }
                 Promise::Refill(refill, queue) => self.read(refill, queue),
+                Promise::Ask(ask, queue) => self.answer(*ask, queue),
                 Promise::MetadataStored(unit) => {
                     self.metadata_stored.fetch_max(unit, Ordering::AcqRel);
                 }
@@ -100,5 +107,66 @@ impl Payer {
                 }
             }
         });
+    }
+
+    /// Streams deliver here, which must not keep the next commit waiting.
+    fn answer(&self, ask: Ask, stream: Weak<QueueHandle>) {
+        if let Ask::Stored { until } = ask {
+            self.readers.spawn(async move {
+                if let Some(handle) = stream.upgrade() {
+                    handle.tell(Told::Stored { until });
+                }
+            });
+            return;
+        }
+        let store = self.store.clone();
+        self.readers.spawn_blocking(move || {
+            if let Some(handle) = stream.upgrade() {
+                handle.tell(look_up(&store, handle.id(), ask));
+            }
+        });
+    }
+}
+
+/// What the store has to say to a stream. Nothing damaged is served: a reader stands still in front of it.
+fn look_up(store: &Store, stream: QueueId, ask: Ask) -> Told {
+    match ask {
+        Ask::Stored { until } => Told::Stored { until },
+        Ask::Rows {
+            reader,
+            from,
+            until,
+            rows_max,
+            bytes_max,
+        } => match store.read_messages(stream, MESSAGES, from, until, rows_max, bytes_max) {
+            Ok(rows) => Told::Rows { reader, rows },
+            Err(damage) => {
+                error!(%stream, %damage, "stored messages cannot be read");
+                Told::Unreadable { reader }
+            }
+        },
+        Ask::Since {
+            reader,
+            from,
+            until,
+            at,
+        } => match store.first_since(stream, MESSAGES, from, until, at) {
+            Ok(found) => Told::Since { reader, found },
+            Err(damage) => {
+                error!(%stream, %damage, "the time of stored messages cannot be read");
+                Told::Unreadable { reader }
+            }
+        },
+        Ask::Segments {
+            priority,
+            from,
+            until,
+        } => {
+            let rows = store.read_messages(stream, priority, from, until, SEGMENTS_MAX, usize::MAX);
+            Told::Segments(rows.unwrap_or_else(|damage| {
+                error!(%stream, %damage, "the segments of a stream cannot be read");
+                Refilled::default()
+            }))
+        }
     }
 }

@@ -9,10 +9,12 @@ use std::{
 };
 
 use leveret_core::{
+    any_queue::AnyQueue,
     arguments::{DeadLetter, QueueSettings},
     ids::{ConnectionId, ConsumerId, QueueId, Timestamp},
-    queue::{Answer, Command, Confirm, Delivery, Depth, Effects, Queue, RequestId},
+    queue::{Answer, Command, Confirm, Delivery, Depth, Effects, RequestId},
     record::{QueueRecord, QueueState, Write},
+    stream::Told,
 };
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -43,7 +45,7 @@ pub struct QueueHandle {
 
 #[derive(Debug)]
 struct Guarded {
-    queue: Queue,
+    queue: AnyQueue,
     /// Filled and emptied within one hold of the lock; kept for their capacity.
     effects: Effects,
     promises: Vec<Promise>,
@@ -72,17 +74,15 @@ impl QueueHandle {
         stored: Option<(QueueState, bool)>,
     ) -> Arc<Self> {
         let settings = QueueSettings::of(&record.arguments);
-        let queue = match stored {
-            Some((state, is_clean)) => Queue::recovered(record.id, record.durable, state, is_clean),
-            None => Queue::new(record.id, record.durable),
-        }
-        .with_settings(settings.clone());
+        let queue = AnyQueue::of(&record, stored);
+        // Nothing of a stream is ever flagged redelivered.
+        let is_announced = matches!(queue, AnyQueue::Stream(_));
         Arc::new_cyclic(|this| Self {
             record,
             vhost,
             services,
             this: this.clone(),
-            is_announced: AtomicBool::new(false),
+            is_announced: AtomicBool::new(is_announced),
             dead_letter: settings.dead_letter,
             guarded: Mutex::new(Guarded {
                 queue,
@@ -164,6 +164,11 @@ impl QueueHandle {
     /// The consumer may be served: its subscription was answered, or its reader caught up.
     pub fn resume(&self, consumer: ConsumerId) {
         self.submit(&mut vec![Command::Resume { consumer }]);
+    }
+
+    /// What a stream asked for.
+    pub(crate) fn tell(&self, told: Told) {
+        self.submit(&mut vec![Command::Told(Box::new(told))]);
     }
 
     /// Sends one command and waits for its answer; `None` when the queue is gone first.
@@ -288,10 +293,13 @@ impl QueueHandle {
         }
         // Memory is ahead of the disk here. If the commit fails, no promise leaves and the process
         // ends.
-        let sync = !effects.promises.is_empty();
+        let sync = !(effects.promises.is_empty() && effects.asks.is_empty());
         promises.extend(effects.promises.drain(..).map(Promise::Confirm));
         if let Some(refill) = effects.refill.take() {
             promises.push(Promise::Refill(refill, self.this.clone()));
+        }
+        for ask in effects.asks.drain(..) {
+            promises.push(Promise::Ask(Box::new(ask), self.this.clone()));
         }
         if !effects.writes.is_empty() || !promises.is_empty() {
             self.services
@@ -309,7 +317,7 @@ impl QueueHandle {
     /// Hands deliveries to their connections: each run for one connection in one call.
     fn deliver(
         &self,
-        queue: &mut Queue,
+        queue: &mut AnyQueue,
         deliveries: &mut Vec<Delivery>,
         outboxes: &BTreeMap<ConnectionId, Arc<dyn Outbox>>,
     ) {

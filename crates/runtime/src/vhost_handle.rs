@@ -10,12 +10,15 @@ use std::{
 
 use arc_swap::ArcSwap;
 use leveret_core::{
+    arguments::QueueType,
+    consume::Consuming,
     dead_letter::{DeadMessage, routing_keys_of},
     ids::{ChannelKey, ConnectionId, ConsumerId, QueueId},
     message::Message,
     queue::{Answer, Command, ConsumerSettings, Got},
     record::{BindingRecord, Destination, MetaChange, QueueRecord, Write},
     refusal::{ObjectKind, Refusal},
+    stream::StreamSubscription,
     vhost::{ExchangeDeclare, Occasion, QueueDeclare, QueueDeclared, Remember, Routable, Vhost},
 };
 use leveret_wire::{
@@ -362,6 +365,7 @@ impl VhostHandle {
             return Ok(0);
         }
         let handle = self.usable_queue(name, connection)?;
+        refuse_stream(handle.record(), "queue.purge")?;
         match handle.ask(|request| Command::Purge { request }).await {
             Some(Answer::Purged(ready)) => Ok(ready),
             _ => Err(self.queue_not_found(name)),
@@ -373,13 +377,14 @@ impl VhostHandle {
     ///
     /// # Errors
     ///
-    /// [`Refusal::NotFound`], [`Refusal::Locked`], [`Refusal::ExclusiveUse`]; for a reply address
+    /// [`Refusal::NotFound`], [`Refusal::Locked`]; see [`Consuming::of`]; [`Refusal::ExclusiveUse`]; for a reply address
     /// [`Refusal::ReplyAddressOfAnother`] or [`Refusal::ReplyAddressInUse`].
     pub async fn subscribe(
         &self,
         name: &ShortString,
         consumer: ConsumerId,
         settings: ConsumerSettings,
+        arguments: &FieldTable,
         outbox: Arc<dyn Outbox>,
     ) -> Result<Arc<QueueHandle>, Refusal> {
         if replies::is_reply_address(name) {
@@ -387,12 +392,24 @@ impl VhostHandle {
         }
         let connection = consumer.channel.connection;
         let handle = self.usable_queue(name, connection)?;
+        let now = self.services.clock.now();
+        let consuming = Consuming::of(handle.record(), settings, arguments, now)?;
         handle.announce_consumers().await;
         handle.attach(connection, outbox);
-        let subscribe = |request| Command::Subscribe {
-            request,
-            consumer,
-            settings,
+        let subscribe = |request| match consuming {
+            Consuming::Taking(settings) => Command::Subscribe {
+                request,
+                consumer,
+                settings,
+            },
+            Consuming::Reading { prefetch, start } => {
+                Command::SubscribeStream(Box::new(StreamSubscription {
+                    request,
+                    consumer,
+                    prefetch,
+                    start,
+                }))
+            }
         };
         match handle.ask(subscribe).await {
             Some(Answer::Subscribed) => Ok(handle),
@@ -420,6 +437,7 @@ impl VhostHandle {
             return Err(Refusal::ReplyAddressGet { name, vhost });
         }
         let handle = self.usable_queue(name, channel.connection)?;
+        refuse_stream(handle.record(), "basic.get")?;
         handle.announce_consumers().await;
         match handle
             .ask(|request| Command::Get {
@@ -641,6 +659,19 @@ impl Routable for Known {
 
     fn occasion(&self) -> Occasion {
         self.occasion
+    }
+}
+
+/// Nothing is taken out of a stream.
+fn refuse_stream(queue: &QueueRecord, operation: &'static str) -> Result<(), Refusal> {
+    match QueueType::of(&queue.arguments) {
+        QueueType::Classic | QueueType::Quorum => Ok(()),
+        queue_type @ QueueType::Stream => Err(Refusal::UnsupportedByType {
+            operation,
+            queue_type,
+            name: queue.name.clone(),
+            vhost: queue.vhost.clone(),
+        }),
     }
 }
 

@@ -170,7 +170,13 @@ impl Scenario {
         let outbox = self.outbox.clone();
         let queue = self
             .vhost
-            .subscribe(&name(queue), consumer, settings, outbox)
+            .subscribe(
+                &name(queue),
+                consumer,
+                settings,
+                &FieldTable::default(),
+                outbox,
+            )
             .await;
         queue.expect("subscribed").resume(consumer);
         consumer

@@ -265,37 +265,22 @@ impl Calls {
             prefetch,
             ..
         } = consume;
-        // Any integer type, else refused by the queue type; other keys have no effect.
-        let priority = consume.arguments.get(b"x-priority");
         let settings = ConsumerSettings {
             prefetch,
             no_ack,
             exclusive,
-            priority: priority
-                .and_then(|value| value.as_integer())
-                .unwrap_or_default(),
+            ..ConsumerSettings::default()
         };
-        if let Some(wrong) = priority.filter(|value| value.as_integer().is_none()) {
-            let detail = format!("\"expected integer, got {}\"", wrong.type_name());
-            let refused = self
-                .open()
-                .snapshot()
-                .usable_queue(&consume.queue, self.id)
-                .map(|queue| Refusal::InvalidArgument {
-                    name: queue.name.clone(),
-                    vhost: queue.vhost.clone(),
-                    arg: "x-priority".to_owned(),
-                    detail,
-                });
-            return (
-                Answer::Refused(refused.unwrap_or_else(|refusal| refusal)),
-                Afterwards::Nothing,
-            );
-        }
         let outbox = self.outbox.clone();
         match self
             .open()
-            .subscribe(&consume.queue, consumer, settings, outbox)
+            .subscribe(
+                &consume.queue,
+                consumer,
+                settings,
+                &consume.arguments,
+                outbox,
+            )
             .await
         {
             Ok(queue) => {

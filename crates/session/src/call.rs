@@ -252,7 +252,7 @@ pub struct Consume {
     pub no_ack: bool,
     /// Nobody else may consume.
     pub exclusive: bool,
-    /// Unacked messages it may hold; 0 for any number, always so with `no_ack`.
+    /// Unacked messages it may hold; 0 for any number. Means nothing with `no_ack`.
     pub prefetch: u16,
     /// Further settings.
     pub arguments: FieldTable,

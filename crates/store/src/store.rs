@@ -4,7 +4,7 @@ use std::{fmt, path::Path, sync::Arc};
 
 use bytes::BytesMut;
 use leveret_core::{
-    ids::{QueueId, Seq},
+    ids::{QueueId, Seq, Timestamp},
     queue::{Refilled, StoredMessage},
 };
 use parking_lot::Mutex;
@@ -173,6 +173,38 @@ impl Store {
                 Ok(page)
             }
         }
+    }
+
+    /// The first row of one priority of one queue with `from <= seq < until` that was put with this time or a later one.
+    ///
+    /// Looks at few rows: times do not fall along a queue, or only where somebody set the clock back. Waits for the disk.
+    ///
+    /// # Errors
+    ///
+    /// When a row on the way is damaged or RocksDB cannot read.
+    pub fn first_since(
+        &self,
+        queue: QueueId,
+        priority: u8,
+        from: Seq,
+        until: Seq,
+        at: Timestamp,
+    ) -> Result<Option<Seq>, ReadError> {
+        let (mut from, mut end) = (from, until);
+        let mut found = None;
+        while from < end {
+            let middle = Seq::new(from.get() + (end.get() - from.get()) / 2);
+            let page = self.read_messages(queue, priority, middle, end, 1, 0)?;
+            match page.rows.first() {
+                Some(row) if row.enqueued_at < at => from = row.seq.next(),
+                Some(row) => {
+                    found = Some(row.seq);
+                    end = middle;
+                }
+                None => end = middle,
+            }
+        }
+        Ok(found)
     }
 
     pub(crate) fn db(&self) -> &DB {

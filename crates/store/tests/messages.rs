@@ -6,7 +6,8 @@ mod common;
 use std::time::Duration;
 
 use common::{
-    Broker, QUEUE, data_dir, forget, forget_in, forget_range, put, put_in, put_queue, state,
+    Broker, QUEUE, data_dir, forget, forget_in, forget_range, message, put, put_in, put_queue,
+    state,
 };
 use leveret_core::{
     ids::{QueueId, Seq, Timestamp},
@@ -225,4 +226,38 @@ fn only_the_put_of_the_same_place_is_cancelled() {
     assert_eq!(broker.seqs(QUEUE), [0; 0]);
     assert_eq!(broker.seqs(OTHER), [1]);
     assert_eq!(broker.read_in_pages(QUEUE, 1, 10).len(), 1);
+}
+
+#[test]
+fn the_first_row_of_a_time_is_found_wherever_it_stands() {
+    let dir = data_dir();
+    let mut broker = Broker::open(dir.path());
+    // Several rows of one time, places without a row, and rows of another priority.
+    let at = |seq: u64| 1000 + seq / 3 * 10;
+    let stored: Vec<u64> = (1..200).filter(|seq| seq % 7 != 0).collect();
+    let rows = stored.iter().map(|&seq| Write::Put {
+        queue: QUEUE,
+        priority: 0,
+        seq: Seq::new(seq),
+        enqueued_at: Timestamp::new(at(seq)),
+        message: message("body"),
+    });
+    broker.commit(rows.collect::<Vec<_>>());
+    broker.commit([put_in(QUEUE, 1, 50, "other priority")]);
+    let find = |from: u64, until: u64, time: u64| {
+        let (from, until, time) = (Seq::new(from), Seq::new(until), Timestamp::new(time));
+        let found = broker.store.first_since(QUEUE, 0, from, until, time);
+        found.unwrap().map(Seq::get)
+    };
+    for (from, until) in [(0, 250), (20, 90), (14, 15), (30, 30), (190, 260)] {
+        for time in (990..1700).step_by(5) {
+            let in_range = stored.iter().filter(|seq| (from..until).contains(*seq));
+            let expected = in_range.copied().find(|&seq| at(seq) >= time);
+            assert_eq!(
+                find(from, until, time),
+                expected,
+                "{from}..{until} at {time}"
+            );
+        }
+    }
 }

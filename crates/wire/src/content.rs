@@ -13,9 +13,11 @@ use crate::ids::ClassId;
 use crate::method::basic;
 use crate::value::{ShortString, ValueError};
 
+mod extra_header;
 mod properties;
 mod scan;
 
+pub use extra_header::ExtraHeader;
 pub use properties::BasicProperties;
 pub use scan::PropertyScan;
 

@@ -6,7 +6,7 @@
 )]
 
 use bytes::{Bytes, BytesMut};
-use leveret_wire::content::BODY_SIZE_MAX;
+use leveret_wire::content::{BODY_SIZE_MAX, ExtraHeader};
 use leveret_wire::{
     BasicProperties, ChannelId, ContentError, ContentHeader, FieldTable, FieldValue, RawProperties,
     RawTable, RawValue, ShortString, Timestamp, ValueError, put_content_header,
@@ -353,4 +353,83 @@ fn one_property_is_changed_and_the_others_stay() {
         Ok(RawProperties::EMPTY)
     );
     assert_eq!(RawProperties::EMPTY.headers(), Ok(None));
+}
+
+#[test]
+fn a_header_is_added_behind_the_others_and_everything_else_stays() {
+    let extra = ExtraHeader {
+        name: b"x-offset",
+        value: -7,
+        delivery_mode: 1,
+    };
+    let added = |properties: &BasicProperties| {
+        let mut out = BytesMut::from(&b"before"[..]);
+        RawProperties::put_with(properties.encode().as_bytes(), extra, &mut out)
+            .expect("well-formed");
+        let raw = RawProperties::from_wire(out.freeze().slice(b"before".len()..)).expect("flags");
+        BasicProperties::decode(&raw).expect("well-formed")
+    };
+    let table = |names: &[&'static str]| -> FieldTable {
+        let entry = |name: &&'static str| {
+            let value = FieldValue::Long(if *name == "x-offset" { -7 } else { 1 });
+            (ShortString::from_static(name), value)
+        };
+        names.iter().map(entry).collect()
+    };
+    let kind = |kind: &'static str| Some(ShortString::from_static(kind));
+    for content_type in [None, kind("text/plain")] {
+        for content_encoding in [None, kind("gzip")] {
+            for (headers, with) in [
+                (None, table(&["x-offset"])),
+                (Some(table(&[])), table(&["x-offset"])),
+                (Some(table(&["a", "b"])), table(&["a", "b", "x-offset"])),
+                (
+                    Some(table(&["a", "x-offset", "b"])),
+                    table(&["a", "b", "x-offset"]),
+                ),
+            ] {
+                for (delivery_mode, then) in [(None, Some(1)), (Some(2), Some(2))] {
+                    let properties = BasicProperties {
+                        content_type: content_type.clone(),
+                        content_encoding: content_encoding.clone(),
+                        headers: headers.clone(),
+                        delivery_mode,
+                        ..all()
+                    };
+                    let expected = BasicProperties {
+                        headers: Some(with.clone()),
+                        delivery_mode: then,
+                        ..properties.clone()
+                    };
+                    assert_eq!(added(&properties), expected);
+                }
+            }
+        }
+    }
+    let only = BasicProperties {
+        headers: Some(table(&["x-offset"])),
+        delivery_mode: Some(1),
+        ..BasicProperties::default()
+    };
+    assert_eq!(added(&BasicProperties::default()), only);
+}
+
+#[test]
+fn nothing_is_added_to_malformed_properties() {
+    let extra = ExtraHeader {
+        name: b"x-offset",
+        value: 1,
+        delivery_mode: 1,
+    };
+    for malformed in [
+        &[][..],
+        &[0x80],
+        &[0x80, 0],
+        &[0, 0, 1],
+        &[0x20, 0, 0, 0, 0, 9],
+    ] {
+        let mut out = BytesMut::new();
+        assert!(RawProperties::put_with(malformed, extra, &mut out).is_err());
+        assert!(out.is_empty());
+    }
 }

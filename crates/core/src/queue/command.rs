@@ -4,6 +4,7 @@ use super::{Confirm, ConsumerSettings};
 use crate::{
     ids::{ChannelKey, ConsumerId, Seq, Timestamp},
     message::Message,
+    stream::{StreamSubscription, Told},
 };
 
 /// What somebody asks of a queue.
@@ -31,6 +32,8 @@ pub enum Command {
         /// How it wants its messages.
         settings: ConsumerSettings,
     },
+    /// Add a consumer that starts at some place of a stream; else as [`Command::Subscribe`].
+    SubscribeStream(Box<StreamSubscription>),
     /// The consumer can take messages: its subscription was answered, or its reader caught up.
     Resume {
         /// The consumer.
@@ -93,6 +96,8 @@ pub enum Command {
     },
     /// What was read for the last [`super::Refill`]; each is answered exactly once.
     Refilled(Refilled),
+    /// What a stream asked for; each [`crate::stream::Ask`] is answered exactly once.
+    Told(Box<Told>),
 }
 
 /// Names a command whose answer somebody waits for.

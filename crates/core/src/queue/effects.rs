@@ -5,6 +5,7 @@ use crate::{
     ids::{ChannelKey, ConsumerId, Seq},
     message::Message,
     record::Write,
+    stream::Ask,
 };
 
 /// What commands ask of the surroundings. Separate lists, because their order is the durability
@@ -25,6 +26,9 @@ pub struct Effects {
     pub answers: Vec<(RequestId, Answer)>,
     /// To be read once `writes` is in the store, and given back as [`super::Command::Refilled`].
     pub refill: Option<Refill>,
+    /// What a stream wants, once `writes` is in the store; each is answered by a
+    /// [`super::Command::Told`].
+    pub asks: Vec<Ask>,
     /// Consumers that ended with the queue; their clients are told.
     pub cancelled: Vec<ConsumerId>,
     /// The last consumer left; a queue that is to go with it goes now.

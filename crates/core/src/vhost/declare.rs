@@ -148,7 +148,7 @@ impl Vhost {
             return Ok((QueueDeclared::Known(known.clone()), Vec::new()));
         }
         let queue_type = arguments::check_queue(&asked, &self.name, default)?;
-        if queue_type.is_lasting() {
+        if queue_type == QueueType::Quorum {
             let name = queue_type.name();
             let what = format!("queue type '{name}' is not supported by this version");
             return Err(Refusal::NotImplemented { what });

@@ -68,7 +68,7 @@ impl Channel {
             tag: tag.clone(),
             no_ack,
             exclusive,
-            prefetch: if no_ack { 0 } else { self.prefetch },
+            prefetch: self.prefetch,
             arguments: arguments.detach(),
         });
         Ok(Next::call(

@@ -64,7 +64,7 @@ fn a_consume_reaches_the_broker_whole() {
 }
 
 #[test]
-fn prefetch_counts_for_consumers_that_come_later_and_want_to_ack() {
+fn prefetch_counts_for_consumers_that_come_later() {
     let mut scenario = Scenario::with_channel();
     let mut prefetch_of = |qos: Option<basic::Qos>, no_ack: bool, tag: &str| {
         if let Some(qos) = qos {
@@ -85,7 +85,7 @@ fn prefetch_counts_for_consumers_that_come_later_and_want_to_ack() {
     assert_eq!(prefetch_of(None, false, "a"), 0);
     assert_eq!(prefetch_of(Some(qos(0, 5, false)), false, "b"), 5);
     assert_eq!(prefetch_of(Some(qos(0, 7, true)), false, "c"), 7);
-    assert_eq!(prefetch_of(None, true, "d"), 0);
+    assert_eq!(prefetch_of(None, true, "d"), 7);
     assert_eq!(prefetch_of(Some(qos(0, 0, false)), false, "e"), 0);
 }
 

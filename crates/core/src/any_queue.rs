@@ -1,0 +1,138 @@
+//! A queue of whatever type, behind one set of verbs.
+//!
+//! Commands and effects are the same for all types, so that handle, timers and transfers need not know
+//! which one they serve.
+
+use crate::{
+    arguments::{QueueSettings, QueueType},
+    ids::Timestamp,
+    queue::{Command, Depth, Effects, Queue},
+    record::{QueueRecord, QueueState, Write},
+    stream::{Stream, StreamSettings},
+};
+
+/// A queue of one of the types.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most queues are of the large kind, and are spared a pointer on every command"
+)]
+pub enum AnyQueue {
+    /// Messages leave when they are acked.
+    Queue(Queue),
+    /// Messages stay, and readers have places.
+    Stream(Box<Stream>),
+}
+
+impl AnyQueue {
+    /// The machine for a queue that was declared like this; with what the store remembers of it and
+    /// whether the last stop was clean, if it was there before.
+    #[must_use]
+    pub fn of(record: &QueueRecord, stored: Option<(QueueState, bool)>) -> Self {
+        if QueueType::of(&record.arguments) == QueueType::Stream {
+            let settings = StreamSettings::of(&record.arguments);
+            let stored = stored.map(|(state, _)| state).unwrap_or_default();
+            return Self::Stream(Box::new(Stream::recovered(record.id, settings, stored)));
+        }
+        let queue = match stored {
+            Some((state, is_clean)) => Queue::recovered(record.id, record.durable, state, is_clean),
+            None => Queue::new(record.id, record.durable),
+        };
+        Self::Queue(queue.with_settings(QueueSettings::of(&record.arguments)))
+    }
+
+    /// See [`Queue::apply`] and [`Stream::apply`].
+    pub fn apply(&mut self, now: Timestamp, command: Command, effects: &mut Effects) {
+        match self {
+            Self::Queue(queue) => queue.apply(now, command, effects),
+            Self::Stream(stream) => stream.apply(now, command, effects),
+        }
+    }
+
+    /// See [`Queue::hands_out_each`]. What a stream hands out depends on the store, not on batches.
+    #[must_use]
+    pub fn hands_out_each(&self) -> bool {
+        match self {
+            Self::Queue(queue) => queue.hands_out_each(),
+            Self::Stream(_) => false,
+        }
+    }
+
+    /// See [`Queue::hand_out`] and [`Stream::hand_out`].
+    pub fn hand_out(&mut self, effects: &mut Effects) -> bool {
+        match self {
+            Self::Queue(queue) => queue.hand_out(effects),
+            Self::Stream(stream) => stream.hand_out(effects),
+        }
+    }
+
+    /// See [`Queue::seal`] and [`Stream::seal`].
+    pub fn seal(&mut self, effects: &mut Effects) {
+        match self {
+            Self::Queue(queue) => queue.seal(effects),
+            Self::Stream(stream) => stream.seal(effects),
+        }
+    }
+
+    /// The counters of an orderly stop. Those of a stream are stored with every message.
+    #[must_use]
+    pub fn state_at_stop(&self) -> Option<Write> {
+        match self {
+            Self::Queue(queue) => queue.state_at_stop(),
+            Self::Stream(_) => None,
+        }
+    }
+
+    /// When it is to be sent the next [`Command::Tick`] at the latest.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Timestamp> {
+        match self {
+            Self::Queue(queue) => queue.next_due(),
+            Self::Stream(stream) => stream.next_due(),
+        }
+    }
+
+    /// Somebody declared the queue or looked at it. A stream does not end by itself.
+    pub fn touch(&mut self, now: Timestamp) {
+        match self {
+            Self::Queue(queue) => queue.touch(now),
+            Self::Stream(_) => {}
+        }
+    }
+
+    /// Whether nobody has used the queue for as long as it lasts without.
+    #[must_use]
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        match self {
+            Self::Queue(queue) => queue.is_expired(now),
+            Self::Stream(_) => false,
+        }
+    }
+
+    /// How many messages it has.
+    #[must_use]
+    pub fn depth(&self) -> Depth {
+        match self {
+            Self::Queue(queue) => queue.depth(),
+            Self::Stream(stream) => stream.depth(),
+        }
+    }
+
+    /// Consumers, paused or not.
+    #[must_use]
+    pub fn consumer_count(&self) -> usize {
+        match self {
+            Self::Queue(queue) => queue.consumer_count(),
+            Self::Stream(stream) => stream.consumer_count(),
+        }
+    }
+
+    /// Deleted: everything sent here is answered and forgotten.
+    #[must_use]
+    pub const fn is_deleted(&self) -> bool {
+        match self {
+            Self::Queue(queue) => queue.is_deleted(),
+            Self::Stream(stream) => stream.is_deleted(),
+        }
+    }
+}

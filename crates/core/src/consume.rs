@@ -1,0 +1,127 @@
+//! `basic.consume`: what a consumer asks for, checked by the rules of the queue's type.
+
+use leveret_wire::value::FieldTable;
+
+use crate::{
+    arguments::QueueType,
+    ids::Timestamp,
+    queue::ConsumerSettings,
+    record::QueueRecord,
+    refusal::Refusal,
+    stream::{StreamStart, X_STREAM_OFFSET},
+};
+
+const PRIORITY: &str = "x-priority";
+const TIMEOUT: &str = "x-consumer-timeout";
+
+/// Arguments of consumers in RabbitMQ's order, and the types that take them.
+const KNOWN: [(&str, &[QueueType]); 5] = [
+    (PRIORITY, &[QueueType::Classic, QueueType::Quorum]),
+    (TIMEOUT, &[QueueType::Quorum]),
+    (X_STREAM_OFFSET, &[QueueType::Stream]),
+    ("x-stream-filter", &[QueueType::Stream]),
+    ("x-stream-match-unfiltered", &[QueueType::Stream]),
+];
+
+/// How a consumer is to be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consuming {
+    /// Messages are handed out to whoever is next.
+    Taking(ConsumerSettings),
+    /// Messages are read from some place on.
+    Reading {
+        /// Bound on its unsettled deliveries.
+        prefetch: u16,
+        /// Where it starts.
+        start: StreamStart,
+    },
+}
+
+impl Consuming {
+    /// What these settings and arguments mean for a consumer of this queue that comes `now`.
+    ///
+    /// # Errors
+    ///
+    /// In RabbitMQ's order: values, arguments of other types, what the type cannot do.
+    pub fn of(
+        queue: &QueueRecord,
+        settings: ConsumerSettings,
+        arguments: &FieldTable,
+        now: Timestamp,
+    ) -> Result<Self, Refusal> {
+        let queue_type = QueueType::of(&queue.arguments);
+        let check = Check { queue, arguments };
+        let takes = |key| {
+            let types = KNOWN.iter().find(|(known, _)| *known == key);
+            types.is_some_and(|(_, types)| types.contains(&queue_type))
+        };
+        let priority = match takes(PRIORITY) {
+            true => check.integer(PRIORITY)?,
+            false => None,
+        };
+        if takes(TIMEOUT)
+            && let Some(number) = check.integer(TIMEOUT)?
+            && number < 0
+        {
+            return Err(check.invalid(TIMEOUT, format!("{{value_negative,{number}}}")));
+        }
+        let start = match takes(X_STREAM_OFFSET) {
+            true => StreamStart::of(arguments, now)
+                .map_err(|detail| check.invalid(X_STREAM_OFFSET, detail))?,
+            false => StreamStart::Next,
+        };
+        let is_given = |key: &str| arguments.get(key.as_bytes()).is_some();
+        if let Some((key, _)) = KNOWN.iter().find(|(key, _)| is_given(key) && !takes(key)) {
+            return Err(Refusal::ArgumentOfOtherType {
+                name: queue.name.clone(),
+                vhost: queue.vhost.clone(),
+                arg: (*key).to_owned(),
+                queue_type,
+            });
+        }
+        if queue_type != QueueType::Stream {
+            return Ok(Self::Taking(ConsumerSettings {
+                priority: priority.unwrap_or_default(),
+                ..settings
+            }));
+        }
+        let (name, vhost) = (queue.name.clone(), queue.vhost.clone());
+        if settings.prefetch == 0 {
+            return Err(Refusal::StreamWithoutPrefetch { name, vhost });
+        }
+        if settings.no_ack {
+            return Err(Refusal::StreamWithoutAcks { name, vhost });
+        }
+        Ok(Self::Reading {
+            prefetch: settings.prefetch,
+            start,
+        })
+    }
+}
+
+struct Check<'a> {
+    queue: &'a QueueRecord,
+    arguments: &'a FieldTable,
+}
+
+impl Check<'_> {
+    fn integer(&self, key: &str) -> Result<Option<i64>, Refusal> {
+        let value = self.arguments.get(key.as_bytes());
+        let number = value.map(|value| {
+            value.as_integer().ok_or_else(|| {
+                let detail = format!("\"expected integer, got {}\"", value.type_name());
+                self.invalid(key, detail)
+            })
+        });
+        number.transpose()
+    }
+
+    fn invalid(&self, arg: &str, detail: String) -> Refusal {
+        Refusal::InvalidArgument {
+            name: self.queue.name.clone(),
+            vhost: self.queue.vhost.clone(),
+            arg: arg.to_owned(),
+            detail,
+        }
+    }
+}

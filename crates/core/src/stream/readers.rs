@@ -1,0 +1,297 @@
+//! Who reads, from where, with how much credit; and whose turn it is.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::READS_MAX;
+use crate::{
+    ids::{ChannelKey, ConsumerId, Seq, Timestamp},
+    message::Message,
+};
+
+/// A message that was read for one reader.
+#[derive(Debug)]
+pub(super) struct Paged {
+    pub(super) at: Seq,
+    pub(super) message: Message,
+}
+
+/// One consumer and its place in the log.
+#[derive(Debug)]
+pub(super) struct Reader {
+    prefetch: u32,
+    unsettled: u32,
+    /// What it gets next; or the time of it, until the position is known.
+    pub(super) at: Result<Seq, Timestamp>,
+    /// What was read for it; the first one stands at its place or behind.
+    pub(super) page: VecDeque<Paged>,
+    pub(super) page_bytes: usize,
+    /// Where the next read for it begins, while it has a page.
+    pub(super) page_until: Seq,
+    /// It has asked for something, or waits for its turn to ask; until where.
+    pub(super) reads: Option<Reading>,
+    /// What it should get next is damaged.
+    pub(super) is_stuck: bool,
+    /// Its outbox is full, or its subscription was not answered yet.
+    is_paused: bool,
+    is_in_line: bool,
+}
+
+/// How far a reader's wish has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// Others are being read for.
+    Waits,
+    /// It is under way.
+    Asked { from: Seq, until: Seq },
+}
+
+impl Reader {
+    pub(super) fn has_credit(&self) -> bool {
+        !self.is_paused && self.unsettled < self.prefetch
+    }
+}
+
+/// The readers of one stream.
+#[derive(Debug, Default)]
+pub(super) struct Readers {
+    by_id: BTreeMap<ConsumerId, Reader>,
+    /// Those with credit who may have something to get, the next one in front.
+    line: VecDeque<ConsumerId>,
+    /// Who has which delivery. A delivery's number is not an offset: several readers may hold one message.
+    deliveries: BTreeMap<Seq, ConsumerId>,
+    last_delivery: u64,
+    /// Those who want something read.
+    wishes: VecDeque<ConsumerId>,
+    /// Reads under way, also for readers that are gone.
+    reads: usize,
+}
+
+impl Readers {
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(super) fn unsettled(&self) -> usize {
+        self.deliveries.len()
+    }
+
+    /// Rows in all pages.
+    pub(super) fn rows(&self) -> usize {
+        self.by_id.values().map(|reader| reader.page.len()).sum()
+    }
+
+    /// Adds a paused reader.
+    pub(super) fn add(&mut self, id: ConsumerId, prefetch: u16, at: Result<Seq, Timestamp>) {
+        let reader = Reader {
+            prefetch: match prefetch {
+                0 => u32::MAX,
+                bound => bound.into(),
+            },
+            unsettled: 0,
+            at,
+            page: VecDeque::new(),
+            page_bytes: 0,
+            page_until: Seq::default(),
+            reads: None,
+            is_stuck: false,
+            is_paused: true,
+            is_in_line: false,
+        };
+        self.by_id.insert(id, reader);
+    }
+
+    pub(super) fn get_mut(&mut self, id: ConsumerId) -> Option<&mut Reader> {
+        self.by_id.get_mut(&id)
+    }
+
+    pub(super) fn resume(&mut self, id: ConsumerId) {
+        if let Some(reader) = self.by_id.get_mut(&id) {
+            reader.is_paused = false;
+            self.line_up(id);
+        }
+    }
+
+    pub(super) fn pause(&mut self, id: ConsumerId) {
+        if let Some(reader) = self.by_id.get_mut(&id) {
+            reader.is_paused = true;
+            if std::mem::take(&mut reader.is_in_line) {
+                self.line.retain(|other| *other != id);
+            }
+        }
+    }
+
+    /// What it holds stays with its channel.
+    pub(super) fn remove(&mut self, id: ConsumerId) {
+        let Some(reader) = self.by_id.remove(&id) else {
+            return;
+        };
+        if reader.is_in_line {
+            self.line.retain(|other| *other != id);
+        }
+        if reader.reads == Some(Reading::Waits) {
+            self.wishes.retain(|other| *other != id);
+        }
+    }
+
+    /// A delivery is done with, however it ended. Unknown ones are ignored.
+    pub(super) fn settle(&mut self, delivery: Seq) {
+        let Some(id) = self.deliveries.remove(&delivery) else {
+            return;
+        };
+        if let Some(reader) = self.by_id.get_mut(&id) {
+            reader.unsettled -= 1;
+            self.line_up(id);
+        }
+    }
+
+    /// Everything the channel holds is done with.
+    pub(super) fn release(&mut self, channel: ChannelKey, ended: bool) {
+        let numbered = |number| ConsumerId { channel, number };
+        let ids: Vec<ConsumerId> = self
+            .by_id
+            .range(numbered(0)..=numbered(u32::MAX))
+            .map(|(id, _)| *id)
+            .collect();
+        self.deliveries.retain(|_, id| id.channel != channel);
+        for id in ids {
+            if ended {
+                self.remove(id);
+            } else if let Some(reader) = self.by_id.get_mut(&id) {
+                reader.unsettled = 0;
+                self.line_up(id);
+            }
+        }
+    }
+
+    /// Removes all of them, in the order of their ids.
+    pub(super) fn drain_into(&mut self, removed: &mut Vec<ConsumerId>) {
+        removed.extend(self.by_id.keys());
+        self.by_id.clear();
+        self.line.clear();
+        self.wishes.clear();
+        self.deliveries.clear();
+    }
+
+    /// Takes the reader whose turn it is out of the line.
+    pub(super) fn next_in_line(&mut self) -> Option<ConsumerId> {
+        let id = self.line.pop_front()?;
+        if let Some(reader) = self.by_id.get_mut(&id) {
+            reader.is_in_line = false;
+        }
+        Some(id)
+    }
+
+    /// Puts a reader with credit at the end of the line, once.
+    pub(super) fn line_up(&mut self, id: ConsumerId) {
+        if let Some(reader) = self.by_id.get_mut(&id)
+            && reader.has_credit()
+            && !reader.is_in_line
+        {
+            reader.is_in_line = true;
+            self.line.push_back(id);
+        }
+    }
+
+    pub(super) fn is_anyone_in_line(&self) -> bool {
+        !self.line.is_empty()
+    }
+
+    /// There is more for those who have got all that was there below `committed`.
+    pub(super) fn line_up_all_from(&mut self, committed: Seq) {
+        for (&id, reader) in &mut self.by_id {
+            let is_waiting = reader.at.is_ok_and(|at| at >= committed);
+            if is_waiting && reader.has_credit() && !reader.is_in_line {
+                reader.is_in_line = true;
+                self.line.push_back(id);
+            }
+        }
+    }
+
+    /// The reader holds one more message; the number of the delivery.
+    pub(super) fn charge(&mut self, id: ConsumerId) -> Seq {
+        self.last_delivery += 1;
+        let delivery = Seq::new(self.last_delivery);
+        if let Some(reader) = self.by_id.get_mut(&id) {
+            reader.unsettled += 1;
+            self.deliveries.insert(delivery, id);
+        }
+        delivery
+    }
+
+    /// The reader wants something read when there is room for it.
+    pub(super) fn wish(&mut self, id: ConsumerId) {
+        if let Some(reader) = self.by_id.get_mut(&id)
+            && reader.reads.is_none()
+            && !reader.is_stuck
+        {
+            reader.reads = Some(Reading::Waits);
+            self.wishes.push_back(id);
+        }
+    }
+
+    /// The next reader to read for, while there is room for another read.
+    pub(super) fn next_wish(&mut self) -> Option<ConsumerId> {
+        if self.reads >= READS_MAX {
+            return None;
+        }
+        self.wishes.pop_front()
+    }
+
+    /// The read for it is under way.
+    pub(super) fn asked(&mut self, id: ConsumerId, from: Seq, until: Seq) {
+        if let Some(reader) = self.by_id.get_mut(&id) {
+            reader.reads = Some(Reading::Asked { from, until });
+            self.reads += 1;
+        }
+    }
+
+    /// The read for it is done; what was asked for, if the reader is still there.
+    pub(super) fn answered(&mut self, id: ConsumerId) -> Option<(Seq, Seq)> {
+        self.reads = self.reads.saturating_sub(1);
+        match self.by_id.get_mut(&id)?.reads.take()? {
+            Reading::Asked { from, until } => Some((from, until)),
+            Reading::Waits => None,
+        }
+    }
+
+    pub(super) fn check(&self, committed: Seq) -> Result<(), String> {
+        let mut held: BTreeMap<ConsumerId, u32> = BTreeMap::new();
+        for &id in self.deliveries.values() {
+            *held.entry(id).or_default() += 1;
+        }
+        if self.reads > READS_MAX {
+            return Err(format!("{} reads are under way", self.reads));
+        }
+        for (id, reader) in &self.by_id {
+            let holds = held.get(id).copied().unwrap_or(0);
+            if holds != reader.unsettled || holds > reader.prefetch {
+                return Err(format!("{id:?} holds {holds} messages: {reader:?}"));
+            }
+            let count =
+                |list: &VecDeque<ConsumerId>| list.iter().filter(|each| *each == id).count();
+            let (places, wishes) = (count(&self.line), count(&self.wishes));
+            if places != usize::from(reader.is_in_line) {
+                return Err(format!("{id:?} stands {places} times in line"));
+            }
+            if wishes != usize::from(reader.reads == Some(Reading::Waits)) {
+                return Err(format!("{id:?} has {wishes} wishes: {reader:?}"));
+            }
+            let bytes: usize = reader
+                .page
+                .iter()
+                .map(|row| row.message.memory_bytes())
+                .sum();
+            let is_page_in_order = reader.page.iter().is_sorted_by(|a, b| a.at < b.at)
+                && reader.page.iter().all(|row| row.at < reader.page_until);
+            if bytes != reader.page_bytes || !is_page_in_order {
+                return Err(format!("{id:?} has a wrong page: {reader:?}"));
+            }
+            let is_idle = !reader.is_in_line && reader.reads.is_none() && !reader.is_stuck;
+            let could_go_on = reader.at.map_or(true, |at| at < committed);
+            if is_idle && reader.has_credit() && could_go_on {
+                return Err(format!("{id:?} is forgotten: {reader:?}"));
+            }
+        }
+        Ok(())
+    }
+}
