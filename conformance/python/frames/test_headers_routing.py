@@ -133,3 +133,8 @@ def test_the_predeclared_headers_exchanges_route(channel, exchange):
     channel.bind(queue, exchange, "", {"only-for": queue})
     channel.publish(exchange, "", "body", {"headers": {"only-for": queue}})
     assert channel.drain(queue) == ["body"]
+
+
+def test_an_empty_table_equals_an_empty_array(channel, name):
+    assert _is_routed(channel, name, {"key": {}}, {"key": []})
+    assert _is_routed(channel, name, {"key": []}, {"key": {}})

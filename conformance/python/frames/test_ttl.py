@@ -196,3 +196,17 @@ def test_the_longest_ttl_is_not_short(channel, name, dead):
     channel.publish("", queue, "body", {"expiration": "315360000000"})
     wait(channel, 50)
     assert channel.drain(queue) == ["body"]
+
+
+@pytest.mark.parametrize("sent, delivered", [("+60000", "60000"), ("0060000", "60000")])
+def test_an_expiration_arrives_as_a_plain_number(channel, sent, delivered):
+    queue = channel.exclusive_queue()
+    channel.publish("", queue, "body", {"expiration": sent})
+    assert channel.await_message(queue).properties == {"expiration": delivered}
+
+
+def test_what_is_over_behind_a_got_message_is_not_left(channel):
+    queue = channel.exclusive_queue()
+    channel.publish("", queue, "first")
+    channel.publish("", queue, "second", {"expiration": "0"})
+    assert channel.get(queue).message_count == 0

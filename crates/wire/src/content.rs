@@ -163,6 +163,13 @@ impl RawProperties {
         Ok(properties.encode())
     }
 
+    /// The same with another expiration.
+    pub fn with_expiration(&self, expiration: ShortString) -> Result<Self, ContentError> {
+        let mut properties = BasicProperties::decode(self)?;
+        properties.expiration = Some(expiration);
+        Ok(properties.encode())
+    }
+
     /// A copy that keeps no read buffer alive.
     #[must_use]
     pub fn detach(&self) -> Self {

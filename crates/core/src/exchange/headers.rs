@@ -90,5 +90,12 @@ impl HeadersMatch {
 /// As redeclares compare values, except that in RabbitMQ a timestamp of a message equals nothing: not
 /// even a timestamp of a binding, which equals integers instead.
 fn is_equal(wanted: &FieldValue, has: &FieldValue) -> bool {
-    !matches!(has, FieldValue::Timestamp(_)) && equivalent(wanted, has)
+    let is_equivalent = equivalent(wanted, has) || (is_empty(wanted) && is_empty(has));
+    is_equivalent && !matches!(has, FieldValue::Timestamp(_))
+}
+
+/// RabbitMQ compares what is inside of a table or an array; if that is nothing, they are equal.
+fn is_empty(value: &FieldValue) -> bool {
+    matches!(value, FieldValue::Table(table) if table.is_empty())
+        || matches!(value, FieldValue::Array(values) if values.is_empty())
 }

@@ -74,14 +74,19 @@ impl Queue {
                 return;
             };
             self.waiting_gets.pop_front();
+            let (redelivered, message) = (ready.redelivered, ready.message.clone());
+            self.handed_to(spot, ready, Holder::Get(channel), no_ack, effects);
+            if self.has_deadlines() {
+                // What stood behind it and is over does not count any more.
+                self.expire(effects);
+            }
             let got = Got {
                 seq: spot.seq,
-                redelivered: ready.redelivered,
-                message: ready.message.clone(),
+                redelivered,
+                message,
                 remaining: self.depth().ready,
             };
             effects.answers.push((request, Answer::Got(Some(got))));
-            self.handed_to(spot, ready, Holder::Get(channel), no_ack, effects);
         }
     }
 

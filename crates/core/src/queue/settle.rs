@@ -11,6 +11,13 @@ use crate::{
 
 impl Queue {
     pub(super) fn settle(&mut self, seq: Seq, outcome: Outcome, effects: &mut Effects) {
+        self.end_delivery(seq, outcome, effects);
+        if outcome == Outcome::Returned {
+            self.trim_returned(effects);
+        }
+    }
+
+    fn end_delivery(&mut self, seq: Seq, outcome: Outcome, effects: &mut Effects) {
         let Some(unacked) = self.unacked.remove(&seq) else {
             return;
         };
@@ -22,10 +29,21 @@ impl Queue {
             Outcome::Acked => self.forget(spot, &unacked.ready, effects),
             Outcome::Rejected => self.die(spot, unacked.ready, DeathReason::Rejected, effects),
             // Its time went on while somebody held it.
-            Outcome::Returned if unacked.ready.due <= self.now => {
+            Outcome::Returned if !self.settings.lazy_expiry && unacked.ready.due <= self.now => {
                 self.die(spot, unacked.ready, DeathReason::Expired, effects);
             }
             Outcome::Returned => self.put_back(spot, unacked.ready),
+        }
+    }
+
+    /// What does not fit or is over leaves before anybody is handed what came back: a returned
+    /// message has no claim to an idle consumer, as a new one has.
+    fn trim_returned(&mut self, effects: &mut Effects) {
+        if self.settings.has_limits() {
+            self.drop_overflow(effects);
+        }
+        if self.settings.lazy_expiry {
+            self.expire(effects);
         }
     }
 
@@ -53,9 +71,13 @@ impl Queue {
             self.consumers.remove_channel(channel);
             effects.unused |= had_consumers && self.consumers.len() == 0;
         }
-        for seq in held {
-            self.settle(seq, Outcome::Returned, effects);
+        if held.is_empty() {
+            return;
         }
+        for seq in held {
+            self.end_delivery(seq, Outcome::Returned, effects);
+        }
+        self.trim_returned(effects);
     }
 
     pub(super) fn subscribe(&mut self, consumer: ConsumerId, settings: ConsumerSettings) -> Answer {

@@ -215,7 +215,26 @@ fn with_lazy_expiry_only_the_head_leaves() {
     queue.expect_depth(4, 0);
     queue.pass(40);
     queue.expect_depth(2, 0);
-    assert_eq!(queue.get_no_ack(), Some(("living".to_owned(), false, 1)));
+    let got = Some(("living".to_owned(), false, 0));
+    assert_eq!(queue.get_no_ack(), got, "what is over behind it is not left");
     assert_eq!(queue.get(), None);
     queue.expect_stored([""; 0]);
+}
+
+#[test]
+fn with_lazy_expiry_what_returns_behind_the_head_stays() {
+    let mut queue = QueueScenario::with(QueueSettings {
+        lazy_expiry: true,
+        ..QueueSettings::default()
+    });
+    queue.publish(["head"]);
+    queue.publish_expiring(50, ["behind"]);
+    let (_, _) = (queue.get(), queue.get());
+    queue.pass(60);
+    queue.settle("head", Outcome::Returned);
+    queue.settle("behind", Outcome::Returned);
+    queue.expect_depth(2, 0);
+    let got = Some(("head".to_owned(), true, 0));
+    assert_eq!(queue.get(), got, "then it is the head");
+    queue.expect_depth(0, 1);
 }

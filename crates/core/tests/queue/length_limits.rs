@@ -42,7 +42,7 @@ fn bytes_are_counted_too() {
 }
 
 #[test]
-fn a_limit_of_0_keeps_what_an_idle_consumer_takes() {
+fn a_limit_of_0_keeps_what_an_idle_consumer_takes_but_nothing_that_returns() {
     let mut queue = at_most(0, Overflow::DropHead);
     queue.publish(["nobody"]);
     let alice = queue.subscribe(prefetch(1));
@@ -50,7 +50,13 @@ fn a_limit_of_0_keeps_what_an_idle_consumer_takes() {
     queue.expect_deliveries(alice, ["taken"]);
     queue.expect_stored(["taken"]);
     queue.settle("taken", Outcome::Returned);
-    queue.expect_redeliveries(alice, ["taken"]);
+    queue.expect_stored([""; 0]);
+
+    queue.publish(["taken too"]);
+    queue.expect_deliveries(alice, ["taken too"]);
+    queue.recover_channel(alice);
+    queue.expect_stored([""; 0]);
+    queue.expect_nothing_more();
 }
 
 #[test]

@@ -173,6 +173,10 @@ fn arrays_and_tables_compare_by_their_structure() {
     expect_no_match(&table("a", two("b", "c")), &table("a", two("c", "b")));
     expect_match(&table("a", nested(1)), &table("a", nested(1)));
     expect_no_match(&table("a", nested(1)), &table("a", nested(2)));
+    let nothing = || FieldValue::Table(FieldTable::new());
+    expect_match(&table("a", array(&[])), &table("a", nothing()));
+    expect_match(&table("a", nothing()), &table("a", array(&[])));
+    expect_no_match(&table("a", nothing()), &table("a", nested(1)));
     let decimal = |value| FieldValue::Decimal(Decimal { scale: 2, value });
     expect_match(&table("a", decimal(314)), &table("a", decimal(314)));
     expect_no_match(&table("a", decimal(314)), &table("a", decimal(315)));

@@ -371,6 +371,16 @@ fn the_first_of_several_offences_is_named() {
 }
 
 #[test]
+fn a_bad_value_is_named_before_an_argument_of_another_type() {
+    let arguments = table("x-consumer-timeout", FieldValue::Int(5))
+        .with("x-queue-leader-locator", text("nope"));
+    let text = "PRECONDITION_FAILED - invalid arg 'x-queue-leader-locator' for queue 'Q' in vhost \
+                'V': invalid_queue_locator_arg";
+    let declared = VhostScenario::new().declare_queue(with(arguments));
+    expect_refused(declared, 406, text);
+}
+
+#[test]
 fn a_dead_letter_exchange_is_a_string() {
     let text = "PRECONDITION_FAILED - invalid type 'signedint' for arg 'x-dead-letter-exchange' in \
                 queue 'Q' in vhost 'V'";

@@ -39,6 +39,8 @@ struct Facts {
     /// The reply-to stands for the reply consumer of this channel.
     wants_replies: bool,
     expiration_millis: Option<u64>,
+    /// The expiration has a sign or leading zeros, which nobody gets to see.
+    is_expiration_odd: bool,
     /// What the headers `CC` and `BCC` hold.
     extra_keys: ExtraKeys,
 }
@@ -88,8 +90,9 @@ pub(crate) fn publish<S: Sink>(
         .map(|table| properties.clone().into_bytes().slice_ref(table));
     let mut properties = properties;
     let reply_address = publisher.reply_address.filter(|_| facts.wants_replies);
-    if reply_address.is_some() || facts.extra_keys.has_bcc {
-        properties = rewritten(&properties, reply_address).map_err(ConnectionError::Content)?;
+    if reply_address.is_some() || facts.extra_keys.has_bcc || facts.is_expiration_odd {
+        properties =
+            rewritten(&properties, reply_address, &facts).map_err(ConnectionError::Content)?;
         headers = properties.headers().map_err(ConnectionError::Content)?;
     }
     let routed = sink.publish(Publish {
@@ -110,16 +113,30 @@ pub(crate) fn publish<S: Sink>(
     Ok(routed)
 }
 
-/// The properties without `BCC`, and with the address where replies go.
+/// The properties without `BCC`, with the address where replies go, and with a plain number as the
+/// expiration.
 fn rewritten(
     properties: &RawProperties,
     reply_address: Option<&ShortString>,
+    facts: &Facts,
 ) -> Result<RawProperties, ContentError> {
-    let properties = properties.without_header(BCC)?;
-    match reply_address {
-        Some(address) => properties.with_reply_to(address.clone()),
-        None => Ok(properties),
+    let mut properties = properties.without_header(BCC)?;
+    if let Some(address) = reply_address {
+        properties = properties.with_reply_to(address.clone())?;
     }
+    if let Some(millis) = facts.expiration_millis
+        && facts.is_expiration_odd
+    {
+        let number = ShortString::try_from(millis.to_string().as_str())
+            .expect("a number of twenty digits is a short string");
+        properties = properties.with_expiration(number)?;
+    }
+    Ok(properties)
+}
+
+/// Whether it is a number, but not written as one writes numbers.
+const fn is_odd(expiration: &[u8]) -> bool {
+    matches!(expiration, [b'+' | b'-', ..] | [b'0', _, ..])
 }
 
 fn check(
@@ -149,6 +166,7 @@ fn check(
     Ok(Facts {
         wants_replies,
         expiration_millis,
+        is_expiration_odd: scan.expiration.is_some_and(is_odd),
         extra_keys,
     })
 }

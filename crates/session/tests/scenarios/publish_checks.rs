@@ -35,6 +35,18 @@ fn user_id(name: &str) -> BasicProperties {
 }
 
 #[test]
+fn an_expiration_is_passed_on_as_a_plain_number() {
+    for (sent, passed_on) in [("+60", "60"), ("0060", "60"), ("-0", "0"), ("00", "0"), ("0", "0")] {
+        let mut scenario = Scenario::with_channel();
+        let mut bytes = method_frame(1, publish_method("x", "k"));
+        bytes.extend_from_slice(&header_frame(1, 0, &expiration(sent).encode()));
+        scenario.send_bytes(&bytes);
+        let publish = scenario.the_publish();
+        assert_eq!(publish.properties, expiration(passed_on).encode(), "{sent}");
+    }
+}
+
+#[test]
 fn what_the_broker_acts_on_is_read_and_the_rest_passed_on() {
     let routing = FieldTable::new()
         .with("CC", FieldValue::Array(vec![FieldValue::text("a")]))
