@@ -216,7 +216,11 @@ fn with_lazy_expiry_only_the_head_leaves() {
     queue.pass(40);
     queue.expect_depth(2, 0);
     let got = Some(("living".to_owned(), false, 0));
-    assert_eq!(queue.get_no_ack(), got, "what is over behind it is not left");
+    assert_eq!(
+        queue.get_no_ack(),
+        got,
+        "what is over behind it is not left"
+    );
     assert_eq!(queue.get(), None);
     queue.expect_stored([""; 0]);
 }

@@ -36,7 +36,13 @@ fn user_id(name: &str) -> BasicProperties {
 
 #[test]
 fn an_expiration_is_passed_on_as_a_plain_number() {
-    for (sent, passed_on) in [("+60", "60"), ("0060", "60"), ("-0", "0"), ("00", "0"), ("0", "0")] {
+    for (sent, passed_on) in [
+        ("+60", "60"),
+        ("0060", "60"),
+        ("-0", "0"),
+        ("00", "0"),
+        ("0", "0"),
+    ] {
         let mut scenario = Scenario::with_channel();
         let mut bytes = method_frame(1, publish_method("x", "k"));
         bytes.extend_from_slice(&header_frame(1, 0, &expiration(sent).encode()));
