@@ -126,3 +126,9 @@ def test_counts_cover_all_priorities(channel, name):
     assert channel.depth(queue) == 3
     assert channel.get(queue).message_count == 2
     assert channel.call("queue.purge", queue=queue).message_count == 2
+
+
+def test_a_maximum_of_0_has_two_levels(channel, name):
+    queue = _queue(channel, name, x_max_priority=0)
+    _publish(channel, queue, ("absent", None), ("zero", 0), ("one", 1), ("nine", 9))
+    assert channel.drain(queue) == ["one", "nine", "absent", "zero"]

@@ -252,6 +252,13 @@ def test_of_several_arguments_of_other_types_the_first_one_sent_is_named(channel
     channel.expect_close(406, f"PRECONDITION_FAILED - invalid arg 'x-max-age' {where}", "queue.declare")
 
 
+def test_of_several_arguments_of_other_types_the_first_of_the_alphabet_is_named_without_a_type(channel, name):
+    queue = name()
+    channel.send("queue.declare", queue=queue, arguments={"x-max-age": "1D", "x-delivery-limit": 5})
+    where = f"for queue '{queue}' in vhost '{channel.vhost}' of queue type rabbit_classic_queue"
+    channel.expect_close(406, f"PRECONDITION_FAILED - invalid arg 'x-delivery-limit' {where}", "queue.declare")
+
+
 # --- comparing
 
 COMPARED = [

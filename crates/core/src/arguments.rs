@@ -84,7 +84,8 @@ impl QueueSettings {
             .and_then(FieldValue::as_bool);
         Self {
             queue_type: QueueType::of(arguments),
-            max_priority: max_priority.unwrap_or(0),
+            // Of 0 RabbitMQ makes two levels, as of 1.
+            max_priority: max_priority.map_or(0, |max| max.max(1)),
             single_active_consumer: single_active_consumer.unwrap_or(false),
             max_length: number("x-max-length"),
             max_length_bytes: number("x-max-length-bytes"),

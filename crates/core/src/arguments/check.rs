@@ -148,13 +148,21 @@ impl Check<'_> {
         }
     }
 
-    /// The first argument, as they were sent, that another type takes and this one does not.
+    /// The first argument that another type takes and this one does not.
+    ///
+    /// As they were sent; where RabbitMQ adds the type that nobody named, it sorts them.
     fn keys(&self, queue_type: QueueType) -> Result<(), Refusal> {
         let is_of_others = |key: &[u8]| {
             !queue_type.takes(key) && QueueType::ALL.iter().any(|other| other.takes(key))
         };
-        let mut keys = self.arguments.iter().map(|(key, _)| key);
-        if let Some(key) = keys.find(|key| is_of_others(key.as_bytes())) {
+        let keys = self.arguments.iter().map(|(key, _)| key);
+        let mut wrong = keys.filter(|key| is_of_others(key.as_bytes()));
+        let first = if self.arguments.get(QUEUE_TYPE.as_bytes()).is_some() {
+            wrong.next()
+        } else {
+            wrong.min_by_key(|key| key.as_bytes())
+        };
+        if let Some(key) = first {
             return Err(Refusal::ArgumentOfOtherType {
                 name: self.name.clone(),
                 vhost: self.vhost.clone(),

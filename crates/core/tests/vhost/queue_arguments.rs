@@ -145,15 +145,17 @@ fn each_type_takes_its_own_arguments() {
 }
 
 #[test]
-fn of_several_arguments_of_other_types_the_first_one_sent_is_named() {
-    let arguments = table("x-max-age", FieldValue::Int(5)).with("x-delivery-limit", text("5"));
-    let refused = "PRECONDITION_FAILED - invalid arg 'x-max-age' for queue 'Q' in vhost 'V' of queue \
-                   type rabbit_classic_queue";
-    expect_refused(
-        VhostScenario::new().declare_queue(with(arguments)),
-        406,
-        refused,
-    );
+fn of_several_arguments_of_other_types_the_first_one_sent_or_of_the_alphabet_is_named() {
+    let untyped = table("x-max-age", FieldValue::Int(5)).with("x-delivery-limit", text("5"));
+    let typed = untyped.clone().with("x-queue-type", text("classic"));
+    for (arguments, first) in [(untyped, "x-delivery-limit"), (typed, "x-max-age")] {
+        let refused = format!(
+            "PRECONDITION_FAILED - invalid arg '{first}' for queue 'Q' in vhost 'V' of queue type \
+             rabbit_classic_queue"
+        );
+        let declared = VhostScenario::new().declare_queue(with(arguments));
+        expect_refused(declared, 406, &refused);
+    }
 }
 
 #[test]
@@ -420,4 +422,11 @@ fn settings_are_what_was_declared() {
     assert_eq!(QueueSettings::of(&arguments), expected);
     let nothing = QueueSettings::of(&FieldTable::default());
     assert_eq!(nothing, QueueSettings::default());
+}
+
+#[test]
+fn a_highest_priority_of_0_makes_two_levels() {
+    let settings = QueueSettings::of(&table("x-max-priority", FieldValue::Int(0)));
+    assert_eq!(settings.max_priority, 1);
+    assert_eq!(QueueSettings::of(&FieldTable::new()).max_priority, 0);
 }
