@@ -1,6 +1,9 @@
 # What the suites of client programs share; their `run` sources it. Needs SUITE and HERE to be set.
 # shellcheck shell=bash
 
+# Without it a step that fails inside of $(...) would be passed over.
+shopt -s inherit_errexit
+
 CACHE=${LEVERET_CACHE:-$HOME/.cache/leveret}
 
 # need COMMAND...: ends the suite, by name and as not run, on a machine that lacks one of them.

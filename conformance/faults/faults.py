@@ -30,6 +30,9 @@ SCENARIOS = {}
 SKIPPED = 77
 LIMIT_SECS = {False: 120, True: 3600}
 
+# What conformance/run knows as "the filter matches none of these".
+NO_SCENARIO_MATCHES = 5
+
 
 class Skip(Exception):
     """Cannot be done here; the text says why."""
@@ -170,7 +173,8 @@ def main():
 
     names = [name for name, each in SCENARIOS.items() if arguments.filter in name]
     if not names:
-        sys.exit(f"faults: no scenario has {arguments.filter!r} in its name")
+        print(f"faults: no scenario has {arguments.filter!r} in its name", file=sys.stderr)
+        sys.exit(NO_SCENARIO_MATCHES)
     foreign = pathlib.Path(os.environ.get("BROKER_CONTROL") or "leveret").name != "leveret"
     if foreign or (os.environ.get("BROKER_URL") and not os.environ.get("BROKER_CONTROL")):
         print("faults: these scenarios start brokers of their own, which have to be Leverets: all are skipped")
