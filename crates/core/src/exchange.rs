@@ -19,9 +19,11 @@ use self::{
     topic::Trie,
 };
 use crate::{
-    record::{BindingRecord, Destination, ExchangeKind, ExchangeRecord},
+    delay::DelayRules,
+    ids::QueueId,
+    record::{BindingRecord, DelayRecord, Destination, ExchangeKind, ExchangeRecord},
     refusal::{ExchangeTypeRefusal, Refusal},
-    vhost::Routable,
+    vhost::{Hold, Routable},
 };
 
 /// What makes two bindings of one exchange the same. Sorted by key first, so that a direct exchange
@@ -71,6 +73,8 @@ pub struct Exchange {
     /// Only for an exchange that chooses among its destinations by a hash.
     targets: Targets,
     hash_of: HashOf,
+    /// Only for an exchange that may keep messages until their time.
+    delay: Option<(QueueId, DelayRules)>,
     alternate: Option<ShortString>,
 }
 
@@ -90,8 +94,12 @@ impl Exchange {
             let found = HashOf::of(&record.name, &record.vhost, &record.arguments);
             hash_of = found.unwrap_or_default();
         }
+        let delay = record.delay.and_then(|DelayRecord { id, by_type }| {
+            Some((id, DelayRules::of(by_type, &record.arguments)?))
+        });
         Self {
             record: Arc::new(record),
+            delay,
             bindings: RedBlackTreeMapSync::default(),
             trie: Trie::default(),
             targets: Targets::default(),
@@ -122,6 +130,9 @@ impl Exchange {
 
     /// Whether the answer for a message holds for every message with the same routing keys.
     pub(crate) fn asks_keys_alone(&self) -> bool {
+        if self.delay.is_some() {
+            return false;
+        }
         match self.record.kind {
             ExchangeKind::Direct
             | ExchangeKind::Fanout
@@ -134,6 +145,17 @@ impl Exchange {
             | ExchangeKind::LocalRandom
             | ExchangeKind::RecentHistory => false,
         }
+    }
+
+    /// How the message is to be kept before it is routed here; `None` when it goes on at once.
+    pub(crate) fn holds(&self, message: &dyn Routable) -> Option<Hold> {
+        let (delay, rules) = self.delay.as_ref()?;
+        let wait = rules.wait(&message.headers(), message.occasion().now)?;
+        Some(Hold {
+            exchange: self.record.name.clone(),
+            delay: *delay,
+            wait,
+        })
     }
 
     /// How many messages it remembers for bindings to come; `None` when it does not, or not this one.

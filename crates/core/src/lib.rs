@@ -9,6 +9,7 @@ pub mod any_queue;
 pub mod arguments;
 pub mod consume;
 pub mod dead_letter;
+pub mod delay;
 pub mod exchange;
 pub mod ids;
 pub mod message;

@@ -74,7 +74,7 @@ pub struct ExchangeRecord {
     pub vhost: ShortString,
     /// Its name; unique in the vhost. Empty for the default exchange.
     pub name: ShortString,
-    /// How it routes.
+    /// How it routes; see [`Self::type_name`].
     pub kind: ExchangeKind,
     /// Outlives a restart.
     pub durable: bool,
@@ -84,6 +84,37 @@ pub struct ExchangeRecord {
     pub internal: bool,
     /// Arguments of the declare, also those nobody knows.
     pub arguments: FieldTable,
+    /// It may keep messages until their time.
+    pub delay: Option<DelayRecord>,
+}
+
+/// What an exchange has that keeps messages until their time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DelayRecord {
+    /// The number its messages are stored under, from the counter of queues.
+    pub id: QueueId,
+    /// It was declared as [`DELAYED_MESSAGE`]; else by an argument.
+    pub by_type: bool,
+}
+
+/// The type of an exchange that delays, and routes as another type does.
+pub const DELAYED_MESSAGE: &str = "x-delayed-message";
+
+impl ExchangeRecord {
+    /// The name of the type it was declared with.
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        match self.delay {
+            Some(DelayRecord { by_type: true, .. }) => DELAYED_MESSAGE,
+            Some(_) | None => self.kind.name(),
+        }
+    }
+
+    /// How an exchange routes that was declared as [`DELAYED_MESSAGE`] with these arguments.
+    #[must_use]
+    pub fn delayed_kind(arguments: &FieldTable) -> Option<ExchangeKind> {
+        ExchangeKind::from_name(arguments.get(b"x-delayed-type")?.as_bytes()?)
+    }
 }
 
 /// One queue; its messages are elsewhere.

@@ -335,6 +335,9 @@ pub enum ExchangeTypeRefusal {
     /// A binding that leads to an exchange where only queues are taken.
     #[error("Destination not found")]
     DestinationNotQueue,
+    /// A delayed exchange that does not say as what it routes.
+    #[error("Invalid argument, 'x-delayed-type' must be an existing exchange type")]
+    NoDelayedType,
     /// A history of no messages.
     #[error("Invalid argument {value}, 'x-recent-history-length' must be a positive integer")]
     InvalidHistoryLength {

@@ -15,7 +15,7 @@ use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
 pub use self::{
     declare::{ExchangeDeclare, QueueDeclare, QueueDeclared},
-    route::{Occasion, Remember, Routable, Route},
+    route::{Hold, Occasion, Remember, Routable, Route},
 };
 use crate::{
     arguments::{self, QueueType},
@@ -71,6 +71,7 @@ impl Vhost {
                 auto_delete: false,
                 internal,
                 arguments: FieldTable::default(),
+                delay: None,
             });
         }
         vhost

@@ -11,7 +11,7 @@ use std::{
 
 use leveret_core::{
     ids::{ConnectionId, QueueId},
-    record::{MetaChange, UserRecord, Write},
+    record::{DelayRecord, MetaChange, UserRecord, Write},
     vhost::{Occasion, Vhost},
 };
 use leveret_store::{CommitError, Committer, OpenError, Options as StoreOptions, Recovered, Store};
@@ -26,6 +26,7 @@ use tracing::{info, warn};
 
 use crate::{
     clock::Clock,
+    delay_handle::DelayHandle,
     outbox::Outbox,
     promise::{Payer, Promise},
     queue_handle::QueueHandle,
@@ -113,10 +114,11 @@ impl Services {
         // Numbers and units in one order, whichever vhost they come from.
         let mut sent = self.metadata_sent.lock();
         *sent += 1;
-        if writes
-            .iter()
-            .any(|write| matches!(write, Write::Meta(MetaChange::PutQueue(_))))
-        {
+        if writes.iter().any(|write| match write {
+            Write::Meta(MetaChange::PutQueue(_)) => true,
+            Write::Meta(MetaChange::PutExchange(exchange)) => exchange.delay.is_some(),
+            _ => false,
+        }) {
             let next = QueueId::new(self.next_queue_id.load(Ordering::Relaxed));
             writes.push(Write::Meta(MetaChange::NextQueueId(next)));
         }
@@ -257,6 +259,12 @@ impl Broker {
         self.services.registry.queue(id)
     }
 
+    /// What keeps messages of an exchange until their time, until the exchange is deleted.
+    #[must_use]
+    pub fn delay(&self, id: QueueId) -> Option<Arc<DelayHandle>> {
+        self.services.registry.delay(id)
+    }
+
     /// Tells the consumers of a deleted queue.
     pub fn tell_cancelled(&self, consumers: &[leveret_core::ids::ConsumerId]) {
         for run in consumers.chunk_by(|a, b| a.channel.connection == b.channel.connection) {
@@ -333,8 +341,8 @@ impl Broker {
                 .filter(|record| is_here(&record.vhost))
                 .collect();
             exchanges
-                .into_iter()
-                .for_each(|record| vhost.restore_exchange(record.clone()));
+                .iter()
+                .for_each(|record| vhost.restore_exchange((*record).clone()));
             let queues: Vec<_> = queues
                 .into_iter()
                 .map(|(record, state)| (vhost.restore_queue(record.clone()), *state))
@@ -353,7 +361,15 @@ impl Broker {
                 self.services.registry.add_queue(queue.clone());
                 queue.touch();
             }
-            self.services.registry.add_vhost(handle);
+            self.services.registry.add_vhost(handle.clone());
+            for record in exchanges {
+                if let Some(DelayRecord { id, .. }) = record.delay {
+                    let held = recovered.held.iter().find(|(held, _)| *held == id);
+                    let delay = handle.add_delay(id, record, held.map(|(_, state)| *state));
+                    // Asks for what is due first.
+                    delay.tick();
+                }
+            }
         }
     }
 

@@ -15,6 +15,7 @@
 
 mod broker;
 mod clock;
+mod delay_handle;
 mod history;
 mod names;
 mod outbox;
@@ -30,6 +31,7 @@ mod vhost_handle;
 pub use self::{
     broker::{Broker, StartError, StartOptions},
     clock::Clock,
+    delay_handle::DelayHandle,
     names::generate_name,
     outbox::{Answered, Outbox, Pressure},
     queue_handle::QueueHandle,

@@ -6,15 +6,19 @@ use std::sync::{
 };
 
 use leveret_core::{
+    delay,
     ids::QueueId,
     queue::{Command, Confirm, Refill, Refilled},
     stream::{Ask, MESSAGES, SEGMENTS_MAX, Told},
 };
 use leveret_store::Store;
+use leveret_wire::value::ShortString;
 use tokio::{runtime, sync::oneshot};
 use tracing::error;
 
-use crate::{outbox::Answered, queue_handle::QueueHandle, registry::Registry};
+use crate::{
+    delay_handle::DelayHandle, outbox::Answered, queue_handle::QueueHandle, registry::Registry,
+};
 
 /// One debt, paid by [`Payer::pay`] after the commit it was handed in with.
 #[derive(Debug)]
@@ -22,13 +26,52 @@ pub(crate) enum Promise {
     /// A publisher waits for its confirm.
     Confirm(Confirm),
     /// A queue's next rows can be read: everything written before is in the store.
-    Refill(Refill, Weak<QueueHandle>),
+    Refill(Refill, Reader),
     /// A stream wants to know something of the store.
     Ask(Box<Ask>, Weak<QueueHandle>),
     /// The metadata up to this unit is on disk.
     MetadataStored(u64),
     /// Somebody waits for exactly this commit.
     Barrier(oneshot::Sender<()>),
+}
+
+/// Whose rows are read.
+#[derive(Debug)]
+pub(crate) enum Reader {
+    Queue(Weak<QueueHandle>),
+    /// Messages that wait on an exchange.
+    Delay(Weak<DelayHandle>),
+}
+
+/// The same while the rows are read.
+enum Reading {
+    Queue(Arc<QueueHandle>),
+    Delay(Arc<DelayHandle>),
+}
+
+impl Reader {
+    fn upgrade(&self) -> Option<Reading> {
+        match self {
+            Self::Queue(queue) => queue.upgrade().map(Reading::Queue),
+            Self::Delay(delay) => delay.upgrade().map(Reading::Delay),
+        }
+    }
+}
+
+impl Reading {
+    fn give(&self, rows: Refilled) {
+        match self {
+            Self::Queue(queue) => queue.submit(&mut vec![Command::Refilled(rows)]),
+            Self::Delay(delay) => delay.submit(&mut vec![delay::Command::Refilled(rows)]),
+        }
+    }
+
+    fn name(&self) -> &ShortString {
+        match self {
+            Self::Queue(queue) => &queue.record().name,
+            Self::Delay(delay) => delay.exchange(),
+        }
+    }
 }
 
 /// Keeps promises, on the committer's thread.
@@ -61,7 +104,7 @@ impl Payer {
                         accepted: true,
                     });
                 }
-                Promise::Refill(refill, queue) => self.read(refill, queue),
+                Promise::Refill(refill, reader) => self.read(refill, reader),
                 Promise::Ask(ask, queue) => self.answer(*ask, queue),
                 Promise::MetadataStored(unit) => {
                     self.metadata_stored.fetch_max(unit, Ordering::AcqRel);
@@ -84,10 +127,10 @@ impl Payer {
         self.answered.clear();
     }
 
-    fn read(&self, refill: Refill, queue: Weak<QueueHandle>) {
+    fn read(&self, refill: Refill, reader: Reader) {
         let store = self.store.clone();
         self.readers.spawn_blocking(move || {
-            let Some(handle) = queue.upgrade() else {
+            let Some(reading) = reader.upgrade() else {
                 return;
             };
             let Refill {
@@ -99,10 +142,10 @@ impl Payer {
                 bytes_max,
             } = refill;
             match store.read_messages(queue, priority, from, until, rows_max, bytes_max) {
-                Ok(rows) => handle.submit(&mut vec![Command::Refilled(rows)]),
+                Ok(rows) => reading.give(rows),
                 // Nothing damaged is served and nothing is skipped: the queue stands still here.
                 Err(damage) => {
-                    let name = &handle.record().name;
+                    let name = reading.name();
                     error!(queue = %name, %damage, "stored messages cannot be read; the queue stands still before them");
                 }
             }

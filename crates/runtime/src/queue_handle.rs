@@ -22,8 +22,8 @@ use tracing::error;
 
 use crate::{
     broker::Services,
-    outbox::{Answered, Outbox, Pressure},
-    promise::Promise,
+    outbox::{Outbox, Pressure},
+    promise::{Promise, Reader},
     transfers::Dead,
     vhost_handle::VhostHandle,
 };
@@ -296,7 +296,7 @@ impl QueueHandle {
         let sync = !(effects.promises.is_empty() && effects.asks.is_empty());
         promises.extend(effects.promises.drain(..).map(Promise::Confirm));
         if let Some(refill) = effects.refill.take() {
-            promises.push(Promise::Refill(refill, self.this.clone()));
+            promises.push(Promise::Refill(refill, Reader::Queue(self.this.clone())));
         }
         for ask in effects.asks.drain(..) {
             promises.push(Promise::Ask(Box::new(ask), self.this.clone()));
@@ -340,20 +340,6 @@ impl QueueHandle {
         deliveries.clear();
     }
 
-    /// Answers publishers at once: there is nothing to be stored.
-    fn answer(&self, confirms: &[Confirm], accepted: bool) {
-        let connection_of = |confirm: &Confirm| confirm.channel.connection;
-        for run in confirms.chunk_by(|a, b| connection_of(a) == connection_of(b)) {
-            if let Some(outbox) = self.services.registry.outbox(connection_of(&run[0])) {
-                let answered: Vec<Answered> = run
-                    .iter()
-                    .map(|&confirm| Answered { confirm, accepted })
-                    .collect();
-                outbox.confirm(&answered);
-            }
-        }
-    }
-
     fn run_afterwards(&self, afterwards: Afterwards) {
         let Afterwards {
             accepted,
@@ -361,8 +347,8 @@ impl QueueHandle {
             unused,
             expired,
         } = afterwards;
-        self.answer(&accepted, true);
-        self.answer(&rejected, false);
+        self.services.registry.answer(&accepted, true);
+        self.services.registry.answer(&rejected, false);
         if unused
             && self.record.auto_delete
             && let Some(vhost) = self.vhost.upgrade()

@@ -4,15 +4,24 @@ use std::sync::Arc;
 
 use dashmap::DashMap;
 use foldhash::fast::RandomState;
-use leveret_core::ids::{ConnectionId, QueueId};
+use leveret_core::{
+    ids::{ConnectionId, QueueId},
+    queue::Confirm,
+};
 use leveret_wire::value::ShortString;
 
-use crate::{outbox::Outbox, queue_handle::QueueHandle, vhost_handle::VhostHandle};
+use crate::{
+    delay_handle::DelayHandle,
+    outbox::{Answered, Outbox},
+    queue_handle::QueueHandle,
+    vhost_handle::VhostHandle,
+};
 
 /// Everything that is found by its number or name.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     queues: DashMap<QueueId, Arc<QueueHandle>, RandomState>,
+    delays: DashMap<QueueId, Arc<DelayHandle>, RandomState>,
     outboxes: DashMap<ConnectionId, Arc<dyn Outbox>, RandomState>,
     vhosts: DashMap<ShortString, Arc<VhostHandle>>,
 }
@@ -32,6 +41,32 @@ impl Registry {
 
     pub(crate) fn all_queues(&self) -> Vec<Arc<QueueHandle>> {
         self.queues.iter().map(|found| found.clone()).collect()
+    }
+
+    pub(crate) fn delay(&self, id: QueueId) -> Option<Arc<DelayHandle>> {
+        self.delays.get(&id).map(|found| found.clone())
+    }
+
+    pub(crate) fn add_delay(&self, delay: Arc<DelayHandle>) {
+        self.delays.insert(delay.id(), delay);
+    }
+
+    pub(crate) fn remove_delay(&self, id: QueueId) -> Option<Arc<DelayHandle>> {
+        self.delays.remove(&id).map(|(_, delay)| delay)
+    }
+
+    /// Answers publishers at once: there is nothing to be stored.
+    pub(crate) fn answer(&self, confirms: &[Confirm], accepted: bool) {
+        let connection_of = |confirm: &Confirm| confirm.channel.connection;
+        for run in confirms.chunk_by(|a, b| connection_of(a) == connection_of(b)) {
+            if let Some(outbox) = self.outbox(connection_of(&run[0])) {
+                let answered: Vec<Answered> = run
+                    .iter()
+                    .map(|&confirm| Answered { confirm, accepted })
+                    .collect();
+                outbox.confirm(&answered);
+            }
+        }
     }
 
     pub(crate) fn outbox(&self, id: ConnectionId) -> Option<Arc<dyn Outbox>> {

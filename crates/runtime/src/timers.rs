@@ -11,7 +11,7 @@ use crate::{clock::Clock, registry::Registry};
 /// The clock of the wall may be set: nobody sleeps longer than this on its word.
 const NAP_MAX: Duration = Duration::from_secs(60);
 
-/// The moments that queues wait for, at most one for each.
+/// The moments that queues wait for, at most one for each; what keeps messages on exchanges counts as one.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     due: Mutex<BTreeSet<(Timestamp, QueueId)>>,
@@ -44,6 +44,8 @@ impl Timers {
             for queue in self.take_due(clock.now()) {
                 if let Some(handle) = registry.queue(queue) {
                     handle.tick();
+                } else if let Some(delay) = registry.delay(queue) {
+                    delay.tick();
                 }
             }
             let next = self.due.lock().first().map(|(at, _)| *at);

@@ -1,5 +1,5 @@
-//! Dead messages go to their new queues: one task routes and enqueues them, and tells their old queue
-//! once they have arrived.
+//! Messages that died, or have waited on an exchange long enough, go to their new queues: one task routes
+//! and enqueues them, and tells where they came from once they have arrived.
 //!
 //! ```text
 //!   queue ──died──▶ task ──enqueue, confirm owed──▶ new queues
@@ -20,15 +20,19 @@ use foldhash::fast::RandomState;
 use leveret_core::{
     arguments::DeadLetter,
     dead_letter::{DeadMessage, Death},
+    delay::{self, Released},
     ids::{ChannelKey, ConnectionId, ConsumerId, QueueId, Seq, Timestamp},
     message::Message,
     queue::{Command, Confirm, Delivery, Transfer},
     record::QueueRecord,
+    vhost::Route,
 };
+use leveret_wire::value::ShortString;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::{
+    delay_handle::DelayHandle,
     outbox::{Answered, Outbox, Pressure},
     queue_handle::QueueHandle,
     registry::Registry,
@@ -58,10 +62,20 @@ pub(crate) struct Dead {
     pub(crate) transfers: Vec<Transfer>,
 }
 
-/// What the task is told. Unbounded, but every message in it is kept by its old queue anyway.
+/// Messages whose time on an exchange has come.
+#[derive(Debug)]
+pub(crate) struct Due {
+    pub(crate) delay: QueueId,
+    pub(crate) exchange: ShortString,
+    pub(crate) vhost: Weak<VhostHandle>,
+    pub(crate) released: Vec<Released>,
+}
+
+/// What the task is told. Unbounded, but every message in it is kept where it came from anyway.
 #[derive(Debug)]
 enum News {
     Died(Dead),
+    Due(Due),
     /// Nobody needs the message of this queue and place there any more.
     Arrived(QueueId, Seq),
 }
@@ -105,6 +119,11 @@ impl Transfers {
     pub(crate) fn send(&self, dead: Dead) {
         // Without a task the broker has stopped, and what died is still stored.
         let _ = self.news.send(News::Died(dead));
+    }
+
+    /// The time of messages has come; called under the lock of what held them, so that they stay in order.
+    pub(crate) fn send_due(&self, due: Due) {
+        let _ = self.news.send(News::Due(due));
     }
 
     /// A number that stands for the message until `open` queues have answered.
@@ -166,35 +185,60 @@ impl Arrivals {
             for each in news.drain(..) {
                 match each {
                     News::Died(dead) => transfers.route(dead, &registry, &mut batches),
+                    News::Due(due) => transfers.route_due(due, &registry, &mut batches),
                     News::Arrived(queue, seq) => {
                         if let Some(handle) = registry.queue(queue) {
                             batches.of(handle).push(Command::Transferred { seq });
+                        } else if let Some(delay) = registry.delay(queue) {
+                            batches.of_delay(delay).push(delay::Command::Sent { seq });
                         }
                     }
                 }
             }
-            for (queue, mut commands) in batches.0 {
-                queue.submit(&mut commands);
-            }
+            batches.submit();
         }
     }
 }
 
-/// Commands for several queues, in the order in which these were met.
+/// Commands for several queues, in the order in which these were met, and for what waits on exchanges.
 #[derive(Debug, Default)]
-struct Batches(Vec<(Arc<QueueHandle>, Vec<Command>)>);
+struct Batches {
+    queues: Vec<(Arc<QueueHandle>, Vec<Command>)>,
+    delays: Vec<(Arc<DelayHandle>, Vec<delay::Command>)>,
+}
 
 impl Batches {
     fn of(&mut self, queue: Arc<QueueHandle>) -> &mut Vec<Command> {
         let known = self
-            .0
+            .queues
             .iter()
             .rposition(|(known, _)| known.id() == queue.id());
         let at = known.unwrap_or_else(|| {
-            self.0.push((queue, Vec::new()));
-            self.0.len() - 1
+            self.queues.push((queue, Vec::new()));
+            self.queues.len() - 1
         });
-        &mut self.0[at].1
+        &mut self.queues[at].1
+    }
+
+    fn of_delay(&mut self, delay: Arc<DelayHandle>) -> &mut Vec<delay::Command> {
+        let known = self
+            .delays
+            .iter()
+            .rposition(|(known, _)| known.id() == delay.id());
+        let at = known.unwrap_or_else(|| {
+            self.delays.push((delay, Vec::new()));
+            self.delays.len() - 1
+        });
+        &mut self.delays[at].1
+    }
+
+    fn submit(self) {
+        for (queue, mut commands) in self.queues {
+            queue.submit(&mut commands);
+        }
+        for (delay, mut commands) in self.delays {
+            delay.submit(&mut commands);
+        }
     }
 }
 
@@ -222,27 +266,68 @@ impl Transfers {
                 reason,
                 at,
             };
-            let dead = DeadMessage::of(&message, death, &to);
-            let targets: Vec<_> = dead
-                .iter()
-                .flat_map(|dead| vhost.route_dead(&snapshot, dead))
-                .filter_map(|id| registry.queue(id))
-                .filter(|target| {
-                    dead.as_ref()
-                        .is_some_and(|dead| !dead.is_cycle(&target.record().name))
-                })
-                .collect();
-            let Some(dead) = dead.filter(|_| !targets.is_empty()) else {
+            let Some(dead) = DeadMessage::of(&message, death, &to) else {
                 self.arrived(queue.id, seq);
                 continue;
             };
-            let confirm = self.begin(queue.id, seq, targets.len());
-            for target in targets {
-                batches.of(target).push(Command::Enqueue {
-                    message: dead.message.clone(),
-                    confirm: Some(confirm),
-                });
-            }
+            let route = vhost.route_dead(&snapshot, &dead);
+            let from = (queue.id, seq);
+            let goes_to = |target: &QueueRecord| !dead.is_cycle(&target.name);
+            self.forward(from, &dead.message, &route, goes_to, registry, batches);
+        }
+    }
+
+    fn route_due(&self, due: Due, registry: &Registry, batches: &mut Batches) {
+        let Due {
+            delay,
+            exchange,
+            vhost,
+            released,
+        } = due;
+        let Some(vhost) = vhost.upgrade() else {
+            return;
+        };
+        let snapshot = vhost.snapshot();
+        for Released { seq, message } in released {
+            let route = vhost.route_due(&snapshot, &exchange, &message);
+            let from = (delay, Some(seq));
+            self.forward(from, &message, &route, |_| true, registry, batches);
+        }
+    }
+
+    /// Sends a message on its way, and notes from where it came.
+    fn forward(
+        &self,
+        (queue, seq): (QueueId, Option<Seq>),
+        message: &Message,
+        route: &Route,
+        goes_to: impl Fn(&QueueRecord) -> bool,
+        registry: &Registry,
+        batches: &mut Batches,
+    ) {
+        let targets = route.queues.iter().filter_map(|id| registry.queue(*id));
+        let targets: Vec<_> = targets.filter(|target| goes_to(target.record())).collect();
+        let holds = route.held_by.iter();
+        let holds = holds.filter_map(|hold| Some((registry.delay(hold.delay)?, hold.wait)));
+        let holds: Vec<_> = holds.collect();
+        let open = targets.len() + holds.len();
+        if open == 0 {
+            self.arrived(queue, seq);
+            return;
+        }
+        let confirm = Some(self.begin(queue, seq, open));
+        for target in targets {
+            batches.of(target).push(Command::Enqueue {
+                message: message.clone(),
+                confirm,
+            });
+        }
+        for (delay, wait) in holds {
+            batches.of_delay(delay).push(delay::Command::Hold {
+                message: wait.held(message),
+                due: wait.due,
+                confirm,
+            });
         }
     }
 }

@@ -16,20 +16,25 @@ use leveret_core::{
     ids::{ChannelKey, ConnectionId, ConsumerId, QueueId},
     message::Message,
     queue::{Answer, Command, ConsumerSettings, Got},
-    record::{BindingRecord, Destination, MetaChange, QueueRecord, Write},
+    record::{
+        BindingRecord, DelayRecord, Destination, ExchangeRecord, MetaChange, QueueRecord,
+        QueueState, Write,
+    },
     refusal::{ObjectKind, Refusal},
     stream::StreamSubscription,
-    vhost::{ExchangeDeclare, Occasion, QueueDeclare, QueueDeclared, Remember, Routable, Vhost},
+    vhost::{
+        ExchangeDeclare, Occasion, QueueDeclare, QueueDeclared, Remember, Routable, Route, Vhost,
+    },
 };
 use leveret_wire::{
     content::BasicProperties,
     value::{FieldTable, ShortString},
 };
 use parking_lot::Mutex;
-use smallvec::SmallVec;
 
 use crate::{
     broker::Services,
+    delay_handle::DelayHandle,
     history::Histories,
     outbox::Outbox,
     queue_handle::QueueHandle,
@@ -121,9 +126,20 @@ impl VhostHandle {
     /// # Errors
     ///
     /// See [`Vhost::declare_exchange`].
-    pub async fn declare_exchange(&self, asked: ExchangeDeclare) -> Result<(), Refusal> {
+    pub async fn declare_exchange(self: &Arc<Self>, asked: ExchangeDeclare) -> Result<(), Refusal> {
         let passive = asked.passive;
-        self.change(|vhost| vhost.declare_exchange(asked))?;
+        let name = asked.name.clone();
+        self.change(|vhost| {
+            let changes = vhost.declare_exchange(asked, || self.services.next_queue_id())?;
+            let record = vhost.exchange(&name)?.record();
+            if let Some(DelayRecord { id, .. }) = record.delay
+                && self.services.registry.delay(id).is_none()
+            {
+                // Known by its number before anything can be routed to it.
+                self.add_delay(id, record, None);
+            }
+            Ok(changes)
+        })?;
         if !passive {
             self.services.metadata_stored().await;
         }
@@ -234,19 +250,38 @@ impl VhostHandle {
         is_current
     }
 
-    /// The queues of a dead message; exchanges on its way remember it.
-    pub(crate) fn route_dead(
+    /// Where a dead message goes.
+    pub(crate) fn route_dead(&self, snapshot: &Vhost, dead: &DeadMessage) -> Route {
+        let found = snapshot.route_dead(dead, self.services.occasion());
+        self.noted(found, &dead.message)
+    }
+
+    /// Where a message goes whose time on an exchange has come.
+    pub(crate) fn route_due(
         &self,
         snapshot: &Vhost,
-        dead: &DeadMessage,
-    ) -> SmallVec<[QueueId; 4]> {
-        let found = snapshot.route_dead(dead, self.services.occasion());
+        exchange: &ShortString,
+        message: &Message,
+    ) -> Route {
+        let properties = message.decoded_properties();
+        let keys = routing_keys_of(message, &properties);
+        let occasion = self.services.occasion();
+        let known = Known {
+            properties,
+            occasion,
+        };
+        let found = snapshot.route_due(exchange, &keys, &known);
+        self.noted(found, message)
+    }
+
+    /// Exchanges on the way of a message remember it.
+    fn noted(&self, found: Route, message: &Message) -> Route {
         if !found.remembered_by.is_empty() {
             self.histories
                 .lock()
-                .remember(&found.remembered_by, &dead.message);
+                .remember(&found.remembered_by, message);
         }
-        found.queues
+        found
     }
 
     /// `queue.unbind` and `exchange.unbind`; returns once it is stored.
@@ -567,7 +602,34 @@ impl VhostHandle {
         self.replace(vhost, changes.into_iter().map(Write::Meta).collect());
     }
 
+    /// An exchange begins to keep messages, or goes on with what is stored.
+    pub(crate) fn add_delay(
+        self: &Arc<Self>,
+        id: QueueId,
+        exchange: &ExchangeRecord,
+        stored: Option<QueueState>,
+    ) -> Arc<DelayHandle> {
+        let delay = DelayHandle::new(
+            id,
+            exchange.durable,
+            exchange.name.clone(),
+            Arc::downgrade(self),
+            self.services.clone(),
+            stored,
+        );
+        self.services.registry.add_delay(delay.clone());
+        delay
+    }
+
     fn replace(&self, vhost: Vhost, writes: Vec<Write>) {
+        for write in &writes {
+            if let Write::Meta(MetaChange::DeleteQueue(id)) = write
+                && let Some(delay) = self.services.registry.remove_delay(*id)
+            {
+                // It writes nothing behind its deletion.
+                delay.delete();
+            }
+        }
         self.services.send_metadata(writes);
         self.snapshot.store(Arc::new(vhost));
         self.version.fetch_add(1, Ordering::AcqRel);

@@ -6,9 +6,9 @@ use foldhash::fast::RandomState;
 use leveret_core::{
     message::Message,
     refusal::Refusal,
-    vhost::{self, Remember, Routable, Vhost},
+    vhost::{self, Hold, Remember, Routable, Vhost},
 };
-use leveret_runtime::{Broker, QueueHandle, ReplyTarget, VhostHandle, is_reply_name};
+use leveret_runtime::{Broker, DelayHandle, QueueHandle, ReplyTarget, VhostHandle, is_reply_name};
 use leveret_wire::value::{FieldTable, ShortString};
 use smallvec::SmallVec;
 
@@ -25,6 +25,8 @@ pub(crate) struct Found {
     pub(crate) route: Arc<Route>,
     /// Exchanges that are to remember the message.
     pub(crate) remembered_by: Vec<Remember>,
+    /// What is to keep the message until its time.
+    pub(crate) held_by: Vec<(Arc<DelayHandle>, Hold)>,
 }
 
 impl From<Arc<Route>> for Found {
@@ -32,6 +34,7 @@ impl From<Arc<Route>> for Found {
         Self {
             route,
             remembered_by: Vec::new(),
+            held_by: Vec::new(),
         }
     }
 }
@@ -112,6 +115,23 @@ impl RouteCache {
         self.vhost.remember(by, message, self.version)
     }
 
+    /// Whether the bindings of this moment lead a message somewhere that is held first.
+    pub(crate) fn reaches(
+        &self,
+        hold: &Hold,
+        routing_key: &ShortString,
+        extra_keys: &[ShortString],
+        message: &dyn Routable,
+    ) -> bool {
+        let keys: Vec<_> = [routing_key]
+            .into_iter()
+            .chain(extra_keys)
+            .cloned()
+            .collect();
+        let found = self.snapshot.route_due(&hold.exchange, &keys, message);
+        !(found.queues.is_empty() && found.held_by.is_empty())
+    }
+
     /// Who waits for this message as a reply: keys of the default exchange may be reply addresses.
     pub(crate) fn reply_targets(
         &self,
@@ -146,9 +166,12 @@ impl RouteCache {
     fn found(&self, found: vhost::Route) -> Found {
         let queues = found.queues.iter();
         let queues: Route = queues.filter_map(|&id| self.broker.queue(id)).collect();
+        let holds = found.held_by.into_iter();
+        let holds = holds.filter_map(|hold| Some((self.broker.delay(hold.delay)?, hold)));
         Found {
             route: Arc::new(queues),
             remembered_by: found.remembered_by,
+            held_by: holds.collect(),
         }
     }
 

@@ -3,13 +3,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use leveret_core::{
+    delay,
     ids::{ChannelKey, QueueId},
     message::{Life, Message, MessageParts},
     queue::{Command, Confirm},
     refusal::Refusal,
-    vhost::{Occasion, Routable},
+    vhost::{Hold, Occasion, Routable},
 };
-use leveret_runtime::{Broker, QueueHandle, ReplyTarget, VhostHandle, generate_name};
+use leveret_runtime::{Broker, DelayHandle, QueueHandle, ReplyTarget, VhostHandle, generate_name};
 use leveret_session::{Commit, Outgoing, Promise, Publish, Routed, Settle, Sink};
 use leveret_wire::{
     content::BasicProperties,
@@ -31,6 +32,8 @@ pub(crate) struct Stage {
     /// What transactions settled: submitted behind everything else.
     settles: Batches,
     confirms: Vec<Expected>,
+    /// What is to wait on exchanges.
+    holds: Vec<(Arc<DelayHandle>, Vec<delay::Command>)>,
     /// What was published in open transactions.
     transactions: BTreeMap<ChannelKey, Vec<Pending>>,
     /// What goes straight to those who asked for it.
@@ -114,6 +117,7 @@ struct Expected {
 struct Pending {
     message: Message,
     route: Arc<Route>,
+    held_by: Vec<(Arc<DelayHandle>, Hold)>,
     replies_to: Vec<ReplyTarget>,
 }
 
@@ -125,6 +129,7 @@ impl Stage {
             batches: Batches::new(),
             settles: Batches::new(),
             confirms: Vec::new(),
+            holds: Vec::new(),
             transactions: BTreeMap::new(),
             replies: Vec::new(),
             published: false,
@@ -173,6 +178,9 @@ impl Stage {
         }
         self.submitted |= self.batches.used + self.settles.used > 0;
         self.batches.submit();
+        for (delay, mut commands) in self.holds.drain(..) {
+            delay.submit(&mut commands);
+        }
         // What a transaction passed on reaches the store before the store forgets where it came from.
         self.settles.submit();
     }
@@ -186,8 +194,20 @@ impl Stage {
         let Pending {
             message,
             route,
+            held_by,
             replies_to,
         } = pending;
+        for (delay, Hold { wait, .. }) in held_by {
+            let hold = delay::Command::Hold {
+                message: wait.held(&message),
+                due: wait.due,
+                confirm,
+            };
+            match self.holds.last_mut() {
+                Some((last, commands)) if last.id() == delay.id() => commands.push(hold),
+                Some(_) | None => self.holds.push((delay, vec![hold])),
+            }
+        }
         let replies = replies_to
             .into_iter()
             .map(|target| (target, message.clone()));
@@ -214,13 +234,30 @@ impl Stage {
     }
 
     /// Where a message goes that exchanges on its way remember.
-    fn remember(&mut self, found: Found, publish: &Publish) -> Result<Arc<Route>, Refusal> {
+    fn remember(&mut self, found: Found, publish: &Publish) -> Result<Found, Refusal> {
         let message = message_of(publish);
         let mut found = found;
         while !self.routes().remember(&found.remembered_by, &message) {
             found = self.find(publish)?;
         }
-        Ok(found.route)
+        Ok(found)
+    }
+
+    /// Whether a message that is to wait is taken: a mandatory one only if it could go on now.
+    fn is_held(&mut self, held_by: &[(Arc<DelayHandle>, Hold)], publish: &Publish) -> bool {
+        let Publish {
+            mandatory,
+            routing_key,
+            extra_keys,
+            ..
+        } = publish;
+        let broker = &self.broker;
+        let message = Published { publish, broker };
+        let routes = self.routes.as_ref();
+        !mandatory
+            || held_by.iter().any(|(_, hold)| {
+                routes.is_some_and(|routes| routes.reaches(hold, routing_key, extra_keys, &message))
+            })
     }
 
     fn routes(&mut self) -> &mut RouteCache {
@@ -234,24 +271,27 @@ impl Sink for Stage {
     fn publish(&mut self, publish: Publish) -> Result<Routed, Refusal> {
         let (exchange, key) = (&publish.exchange, &publish.routing_key);
         let found = self.find(&publish)?;
-        let route = if found.remembered_by.is_empty() {
-            found.route
+        let found = if found.remembered_by.is_empty() {
+            found
         } else {
             self.remember(found, &publish)?
         };
+        let Found { route, held_by, .. } = found;
         let targets = self
             .routes()
             .reply_targets(exchange, key, &publish.extra_keys);
-        let is_routed = !(route.is_empty() && targets.is_empty());
+        let is_routed = !(route.is_empty() && targets.is_empty())
+            || (!held_by.is_empty() && self.is_held(&held_by, &publish));
         self.published = true;
         let channel = publish.channel;
+        let answers = u32::try_from(route.len() + held_by.len()).unwrap_or(u32::MAX);
         let confirm = match publish.promise {
             Promise::Nothing | Promise::Commit => None,
             Promise::Confirm(number) => {
                 let confirm = Confirm { channel, number };
                 self.confirms.push(Expected {
                     confirm,
-                    queues: u32::try_from(route.len()).unwrap_or(u32::MAX),
+                    queues: if is_routed { answers } else { 0 },
                     is_commit: false,
                 });
                 Some(confirm)
@@ -267,6 +307,7 @@ impl Sink for Stage {
         let pending = Pending {
             message,
             route,
+            held_by,
             replies_to: targets,
         };
         if publish.promise == Promise::Commit {
@@ -286,7 +327,7 @@ impl Sink for Stage {
         let confirm = Confirm { channel, number };
         let mut queues = 0;
         for pending in self.transactions.remove(&channel).unwrap_or_default() {
-            queues += pending.route.len();
+            queues += pending.route.len() + pending.held_by.len();
             self.enqueue(pending, Some(confirm));
         }
         self.published = true;

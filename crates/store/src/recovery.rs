@@ -41,6 +41,8 @@ pub struct Recovered {
     pub exchanges: Vec<ExchangeRecord>,
     /// All queues with their counters.
     pub queues: Vec<(QueueRecord, QueueState)>,
+    /// Counters of messages that wait on exchanges, by the number they are stored under.
+    pub held: Vec<(QueueId, QueueState)>,
     /// All bindings.
     pub bindings: Vec<BindingRecord>,
     /// All users.
@@ -145,7 +147,7 @@ fn load(
     };
     let mut newest = loading.check_commits(synced, options)?;
     let mut recovered = loading.load_meta()?;
-    loading.load_states(&mut recovered.queues)?;
+    let held = loading.load_states(&mut recovered.queues, &recovered.exchanges)?;
     let dropped = loading.dropped()?;
 
     let clean = newest == 0 || recovered.clean_stop == newest;
@@ -184,6 +186,7 @@ fn load(
         vhosts,
         exchanges,
         queues,
+        held,
         bindings,
         users,
         next_queue_id,
@@ -326,7 +329,13 @@ impl Loading<'_> {
         let above = meta
             .queues
             .iter()
-            .map(|(queue, _)| queue.id.get() + 1)
+            .map(|(queue, _)| queue.id)
+            .chain(
+                meta.exchanges
+                    .iter()
+                    .filter_map(|exchange| Some(exchange.delay?.id)),
+            )
+            .map(|id| id.get() + 1)
             .max()
             .unwrap_or(1);
         meta.next_queue_id = meta.next_queue_id.max(QueueId::new(above));
@@ -370,8 +379,13 @@ impl Loading<'_> {
         Ok(())
     }
 
-    /// Gives every queue its counters. A queue that was never written to has none.
-    fn load_states(&self, queues: &mut [(QueueRecord, QueueState)]) -> Result<(), OpenError> {
+    /// Gives every queue its counters, and says those of exchanges that keep messages. What was never written to has
+    /// none.
+    fn load_states(
+        &self,
+        queues: &mut [(QueueRecord, QueueState)],
+        exchanges: &[ExchangeRecord],
+    ) -> Result<Vec<(QueueId, QueueState)>, OpenError> {
         let mut states: HashMap<QueueId, QueueState, FixedState> = HashMap::default();
         self.for_each_row(Table::QueueStates, |key, value| {
             let queue = number_of_key(key)
@@ -387,7 +401,11 @@ impl Loading<'_> {
                 *state = *stored;
             }
         }
-        Ok(())
+        let held = exchanges.iter().filter_map(|exchange| {
+            let id = exchange.delay?.id;
+            Some((id, *states.get(&id)?))
+        });
+        Ok(held.collect())
     }
 
     fn dropped(&self) -> Result<Vec<QueueId>, OpenError> {

@@ -7,8 +7,8 @@ use common::{Broker, QUEUE, crash_copy, data_dir, put, put_queue, queue_record, 
 use leveret_core::{
     ids::{QueueId, Seq},
     record::{
-        BindingRecord, Destination, ExchangeKind, ExchangeRecord, MetaChange, QueueRecord,
-        QueueState, UserRecord,
+        BindingRecord, DelayRecord, Destination, ExchangeKind, ExchangeRecord, MetaChange,
+        QueueRecord, QueueState, UserRecord,
     },
 };
 use leveret_wire::value::{FieldTable, FieldValue};
@@ -32,6 +32,7 @@ fn exchange(name: &str, kind: ExchangeKind) -> ExchangeRecord {
         auto_delete: kind == ExchangeKind::Topic,
         internal: kind == ExchangeKind::Headers,
         arguments: arguments(),
+        delay: None,
     }
 }
 
@@ -80,6 +81,22 @@ fn every_kind_of_record_comes_back() {
         exchange("fans", ExchangeKind::Fanout),
         exchange("topics", ExchangeKind::Topic),
         exchange("heads", ExchangeKind::Headers),
+        exchange("hashes", ExchangeKind::ConsistentHash),
+        ExchangeRecord {
+            delay: Some(DelayRecord {
+                id: QueueId::new(3),
+                by_type: false,
+            }),
+            ..exchange("late", ExchangeKind::Topic)
+        },
+        ExchangeRecord {
+            arguments: FieldTable::new().with("x-delayed-type", FieldValue::text("fanout")),
+            delay: Some(DelayRecord {
+                id: QueueId::new(76),
+                by_type: true,
+            }),
+            ..exchange("later", ExchangeKind::Fanout)
+        },
     ];
     let queue = QueueRecord {
         auto_delete: true,

@@ -6,7 +6,7 @@ use super::Vhost;
 use crate::{
     exchange::BindingId,
     ids::ConnectionId,
-    record::{BindingRecord, Destination, MetaChange, QueueRecord},
+    record::{BindingRecord, DelayRecord, Destination, MetaChange, QueueRecord},
     refusal::{ObjectKind, Refusal},
 };
 
@@ -222,6 +222,10 @@ impl Vhost {
             }
             self.remove_bindings_to(&Destination::Exchange(name.clone()), &mut removal);
             self.exchanges.remove_mut(&name);
+            if let Some(DelayRecord { id, .. }) = exchange.record().delay {
+                // What waits there is stored under this number.
+                removal.changes.push(MetaChange::DeleteQueue(id));
+            }
             if exchange.record().durable {
                 let vhost = self.name.clone();
                 removal

@@ -7,10 +7,11 @@ use leveret_wire::value::{FieldTable, FieldValue, ShortString, equivalent};
 use super::Vhost;
 use crate::{
     arguments::{self, QueueType},
+    delay::DelayRules,
     exchange::Exchange,
     ids::{ConnectionId, QueueId},
-    record::{ExchangeKind, ExchangeRecord, MetaChange, QueueRecord},
-    refusal::{ObjectKind, Refusal},
+    record::{DELAYED_MESSAGE, DelayRecord, ExchangeKind, ExchangeRecord, MetaChange, QueueRecord},
+    refusal::{ExchangeTypeRefusal, ObjectKind, Refusal},
 };
 
 /// `exchange.declare`.
@@ -59,13 +60,18 @@ pub enum QueueDeclared {
 }
 
 impl Vhost {
-    /// Declares an exchange, or looks for one.
+    /// Declares an exchange, or looks for one; `next_id` is asked for a number if it is new and may keep
+    /// messages until their time.
     ///
     /// # Errors
     ///
     /// In RabbitMQ's order: type, default exchange, reserved name, arguments; or what differs from the
     /// exchange of that name.
-    pub fn declare_exchange(&mut self, asked: ExchangeDeclare) -> Result<Vec<MetaChange>, Refusal> {
+    pub fn declare_exchange(
+        &mut self,
+        asked: ExchangeDeclare,
+        next_id: impl FnOnce() -> QueueId,
+    ) -> Result<Vec<MetaChange>, Refusal> {
         if asked.passive {
             if asked.name.as_bytes().is_empty() {
                 return Err(Refusal::DefaultExchange);
@@ -75,11 +81,17 @@ impl Vhost {
         if asked.kind.as_bytes().is_empty() {
             return Err(Refusal::EmptyExchangeType);
         }
-        let kind = ExchangeKind::from_name(asked.kind.as_bytes()).ok_or_else(|| {
-            Refusal::UnknownExchangeType {
-                name: asked.kind.clone(),
-            }
-        })?;
+        let by_type = asked.kind.as_bytes() == DELAYED_MESSAGE.as_bytes();
+        let kind = if by_type {
+            let kind = ExchangeRecord::delayed_kind(&asked.arguments);
+            kind.ok_or(ExchangeTypeRefusal::NoDelayedType)?
+        } else {
+            ExchangeKind::from_name(asked.kind.as_bytes()).ok_or_else(|| {
+                Refusal::UnknownExchangeType {
+                    name: asked.kind.clone(),
+                }
+            })?
+        };
         if asked.name.as_bytes().is_empty() {
             return Err(Refusal::DefaultExchange);
         }
@@ -94,7 +106,9 @@ impl Vhost {
             });
         }
         self.check_alternate(&asked)?;
-        let record = ExchangeRecord {
+        DelayRules::check(&asked.name, &self.name, &asked.arguments)?;
+        let delays = DelayRules::of(by_type, &asked.arguments).is_some();
+        let mut record = ExchangeRecord {
             vhost: self.name.clone(),
             name: asked.name.detach(),
             kind,
@@ -102,8 +116,13 @@ impl Vhost {
             auto_delete: asked.auto_delete,
             internal: asked.internal,
             arguments: asked.arguments.detach(),
+            delay: None,
         };
         Exchange::check_arguments(&record)?;
+        record.delay = delays.then(|| DelayRecord {
+            id: next_id(),
+            by_type,
+        });
         self.exchanges
             .insert_mut(record.name.clone(), Exchange::new(record.clone()));
         Ok(if record.durable {
@@ -198,7 +217,7 @@ impl Vhost {
             vhost: &self.name,
         };
         let asked_kind = String::from_utf8_lossy(asked.kind.as_bytes()).into_owned();
-        compare.text("type", &asked_kind, known.kind.name())?;
+        compare.text("type", &asked_kind, known.type_name())?;
         compare.flag("durable", asked.durable, known.durable)?;
         compare.flag("auto_delete", asked.auto_delete, known.auto_delete)?;
         compare.flag("internal", asked.internal, known.internal)?;

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use super::Vhost;
 use crate::{
     dead_letter::DeadMessage,
+    delay::Wait,
     exchange::Exchange,
     ids::{QueueId, Timestamp},
     record::Destination,
@@ -27,6 +28,19 @@ pub struct Route {
     pub by_key_alone: bool,
     /// Exchanges on the way that are to remember the message.
     pub remembered_by: Vec<Remember>,
+    /// Exchanges on the way that keep the message until its time.
+    pub held_by: Vec<Hold>,
+}
+
+/// An exchange that keeps a message until its time, and routes it then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    /// Its name.
+    pub exchange: ShortString,
+    /// The number of its [`crate::delay::Delay`].
+    pub delay: QueueId,
+    /// Until when.
+    pub wait: Wait,
 }
 
 /// An exchange that remembers its newest messages for bindings to come.
@@ -121,7 +135,7 @@ impl Vhost {
                 vhost: self.name.clone(),
             });
         }
-        Ok(self.route_from(first, routing_keys, message))
+        Ok(self.route_from(first, routing_keys, message, false))
     }
 
     /// The queues that a dead message reaches; none without its exchange, which may be internal.
@@ -144,7 +158,21 @@ impl Vhost {
         }
         self.exchange(exchange).map_or_else(
             |_| Route::default(),
-            |first| self.route_from(first, routing_keys, message),
+            |first| self.route_from(first, routing_keys, message, false),
+        )
+    }
+
+    /// Where a message goes whose time on this exchange has come.
+    #[must_use]
+    pub fn route_due(
+        &self,
+        exchange: &ShortString,
+        routing_keys: &[ShortString],
+        message: &dyn Routable,
+    ) -> Route {
+        self.exchange(exchange).map_or_else(
+            |_| Route::default(),
+            |first| self.route_from(first, routing_keys, message, true),
         )
     }
 
@@ -153,14 +181,21 @@ impl Vhost {
         first: &Exchange,
         routing_keys: &[ShortString],
         message: &dyn Routable,
+        is_due: bool,
     ) -> Route {
         let mut remembered_by = Vec::new();
+        let mut held_by = Vec::new();
         let mut queues = BTreeSet::new();
         let mut by_key_alone = true;
         let mut asked = BTreeSet::from([&first.record().name]);
         let mut waiting = vec![first];
         while let Some(exchange) = waiting.pop() {
             by_key_alone &= exchange.asks_keys_alone();
+            let has_waited = is_due && exchange.record().name == first.record().name;
+            if !has_waited && let Some(hold) = exchange.holds(message) {
+                held_by.push(hold);
+                continue;
+            }
             if let Some(length) = exchange.remembers(message) {
                 let exchange = exchange.record().name.clone();
                 remembered_by.push(Remember { exchange, length });
@@ -189,6 +224,7 @@ impl Vhost {
             queues: queues.into_iter().collect(),
             by_key_alone,
             remembered_by,
+            held_by,
         }
     }
 
@@ -202,6 +238,7 @@ impl Vhost {
             queues,
             by_key_alone: true,
             remembered_by: Vec::new(),
+            held_by: Vec::new(),
         }
     }
 }

@@ -8,6 +8,7 @@ mod bind;
 mod choosing_exchanges;
 mod declare_exchange;
 mod declare_queue;
+mod delayed_exchange;
 mod delete_exchange;
 mod direct_and_fanout;
 mod exchange_to_exchange;

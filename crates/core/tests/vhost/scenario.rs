@@ -38,7 +38,12 @@ impl VhostScenario {
     }
 
     pub(crate) fn declare_exchange(&mut self, asked: ExchangeDeclare) -> Changed {
-        self.vhost.declare_exchange(asked)
+        let next = self.last_queue + 1;
+        let last = &mut self.last_queue;
+        self.vhost.declare_exchange(asked, || {
+            *last = next;
+            QueueId::new(next)
+        })
     }
 
     /// Declares a durable queue without further settings.

@@ -40,6 +40,7 @@ fn a_durable_exchange_is_written_with_everything_it_was_declared_with() {
         auto_delete: true,
         internal: true,
         arguments,
+        delay: None,
     };
     assert_eq!(
         vhost.declare_exchange(asked),
