@@ -118,6 +118,23 @@ impl AnyQueue {
         }
     }
 
+    /// See [`Queue::set_memory_short`]. A stream stores everything anyway.
+    pub const fn set_memory_short(&mut self, is_short: bool) {
+        match self {
+            Self::Queue(queue) => queue.set_memory_short(is_short),
+            Self::Stream(_) => {}
+        }
+    }
+
+    /// See [`Queue::transient_bytes`].
+    #[must_use]
+    pub const fn transient_bytes(&self) -> usize {
+        match self {
+            Self::Queue(queue) => queue.transient_bytes(),
+            Self::Stream(_) => 0,
+        }
+    }
+
     /// Consumers, paused or not.
     #[must_use]
     pub fn consumer_count(&self) -> usize {

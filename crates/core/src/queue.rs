@@ -37,6 +37,7 @@ mod enqueue;
 mod expire;
 mod limits;
 mod settle;
+mod spill;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -49,6 +50,7 @@ pub use self::{
 use self::{
     cold::{Cold, Window},
     consumers::Consumers,
+    spill::Spilled,
 };
 use crate::{
     arguments::QueueSettings,
@@ -145,6 +147,16 @@ pub struct Queue {
     window: Window,
     /// Body bytes of `ready`.
     ready_body_bytes: u64,
+    /// Memory of those of `ready` that are nowhere else.
+    transient_bytes: usize,
+    /// Transient messages are to be stored.
+    is_memory_short: bool,
+    /// Stored, counted in `state`, and to end with the process.
+    spilled: Spilled,
+    /// A former process may have left such rows behind, among those before `restored_until`.
+    has_leftovers: bool,
+    /// The store knows of the queue although it is not durable.
+    is_known_to_store: bool,
     /// Those of `ready` that expire.
     due: BTreeSet<(Timestamp, Spot)>,
     cold: Cold,
@@ -195,6 +207,11 @@ impl Queue {
             ready: BTreeMap::new(),
             window: Window::default(),
             ready_body_bytes: 0,
+            transient_bytes: 0,
+            is_memory_short: false,
+            spilled: Spilled::default(),
+            has_leftovers: stored.spilled,
+            is_known_to_store: durable,
             due: BTreeSet::new(),
             cold: Cold::of(stored),
             cold_due: BTreeSet::new(),
@@ -206,6 +223,7 @@ impl Queue {
             state: QueueState {
                 delivered_below: redelivered_below,
                 consumed: false,
+                spilled: false,
                 ..stored
             },
             is_state_stale: false,
@@ -295,14 +313,11 @@ impl Queue {
 
     /// Closes a batch of commands: changed counters join the writes of the rows they count.
     pub fn seal(&mut self, effects: &mut Effects) {
+        self.forget_leftovers(effects);
         if std::mem::take(&mut self.is_state_stale) && self.durable && !self.is_deleted {
-            let state = QueueState {
-                head: self.head(),
-                ..self.state
-            };
             effects.writes.push(Write::State {
                 queue: self.id,
-                state,
+                state: self.stored_state(),
             });
         }
         debug_assert_eq!(self.check(), Ok(()));
@@ -312,9 +327,8 @@ impl Queue {
     #[must_use]
     pub fn state_at_stop(&self) -> Option<Write> {
         let state = QueueState {
-            head: self.head(),
             consumed: false,
-            ..self.state
+            ..self.stored_state()
         };
         (self.durable && !self.is_deleted).then_some(Write::State {
             queue: self.id,
@@ -383,6 +397,26 @@ impl Queue {
             return Err(format!(
                 "{messages} messages of {body_bytes} bytes are stored, counted are {:?}",
                 self.state
+            ));
+        }
+        let in_memory = self.unacked.values().map(|unacked| &unacked.ready);
+        let in_memory = in_memory.chain(self.ready.values());
+        let in_memory = in_memory.chain(self.dying.values());
+        let mut spilled = self.cold.spilled();
+        for ready in in_memory.filter(|ready| ready.stored && !self.keeps(&ready.message)) {
+            spilled.add(ready.message.body().len() as u64);
+        }
+        if spilled != self.spilled {
+            return Err(format!(
+                "{spilled:?} end with the process, not {:?}",
+                self.spilled
+            ));
+        }
+        let transient: usize = self.ready.values().map(spill::memory_of).sum();
+        if transient != self.transient_bytes {
+            return Err(format!(
+                "{transient} bytes are in memory only, not {}",
+                self.transient_bytes
             ));
         }
         let window = self
@@ -490,6 +524,7 @@ impl Queue {
             self.due.insert((ready.due, spot));
         }
         self.window = self.window.with(&ready);
+        self.transient_bytes += spill::memory_of(&ready);
         self.ready_body_bytes += ready.message.body().len() as u64;
         self.ready.insert(spot, ready);
     }
@@ -502,6 +537,7 @@ impl Queue {
 
     fn left_ready(&mut self, spot: Spot, ready: &Ready) {
         self.window = self.window.without(ready);
+        self.transient_bytes -= spill::memory_of(ready);
         self.ready_body_bytes -= ready.message.body().len() as u64;
         if ready.due != Timestamp::NEVER {
             self.due.remove(&(ready.due, spot));
@@ -513,7 +549,12 @@ impl Queue {
         if !ready.stored {
             return;
         }
-        self.count_forgotten(1, ready.message.body().len() as u64);
+        let body_bytes = ready.message.body().len() as u64;
+        let mut spilled = Spilled::default();
+        if !self.keeps(&ready.message) {
+            spilled.add(body_bytes);
+        }
+        self.count_forgotten(1, body_bytes, spilled);
         effects.writes.push(Write::Forget {
             queue: self.id,
             priority: spot.priority(),
@@ -521,9 +562,11 @@ impl Queue {
         });
     }
 
-    fn count_forgotten(&mut self, messages: u64, body_bytes: u64) {
+    /// Of these, `spilled` were not kept.
+    fn count_forgotten(&mut self, messages: u64, body_bytes: u64, spilled: Spilled) {
         self.state.messages -= messages;
         self.state.body_bytes -= body_bytes;
+        self.spilled.remove(spilled);
         self.is_state_stale = true;
     }
 }

@@ -199,6 +199,8 @@ pub enum MetaChange {
     PutQueue(QueueRecord),
     /// A queue and all its messages are gone.
     DeleteQueue(QueueId),
+    /// The queue ends with the process; what it stores is freed at the next start.
+    FreeAtStart(QueueId),
     /// A binding exists from now on.
     PutBinding(BindingRecord),
     /// A binding is gone.
@@ -225,6 +227,8 @@ pub struct QueueState {
     /// Somebody may have been handed any message: there were consumers or gets since the queue was
     /// last written down cleanly.
     pub consumed: bool,
+    /// There may be rows that are not counted here: of messages that end with the process.
+    pub spilled: bool,
 }
 
 /// One change of a queue's stored rows.

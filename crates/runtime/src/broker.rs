@@ -33,6 +33,7 @@ use crate::{
     registry::Registry,
     timers::Timers,
     transfers::Transfers,
+    transient_memory::TransientMemory,
     users::{LoginRefused, User, Users, hash_password},
     vhost_handle::{VhostHandle, VhostRefusal},
 };
@@ -68,6 +69,7 @@ pub(crate) struct Services {
     pub(crate) committer: Committer<Promise>,
     pub(crate) timers: Arc<Timers>,
     pub(crate) transfers: Arc<Transfers>,
+    pub(crate) transient: TransientMemory,
     /// The number of the next queue, in whichever vhost.
     next_queue_id: AtomicU64,
     /// Units of metadata handed to the committer, and how many of them are on disk.
@@ -196,6 +198,7 @@ impl Broker {
             committer,
             timers,
             transfers,
+            transient: TransientMemory::default(),
             next_queue_id: AtomicU64::new(recovered.next_queue_id.get()),
             metadata_sent: Mutex::new(0),
             metadata_stored,

@@ -25,6 +25,7 @@ mod registry;
 mod replies;
 mod timers;
 mod transfers;
+mod transient_memory;
 mod users;
 mod vhost_handle;
 

@@ -55,6 +55,8 @@ struct Guarded {
     last_request: u64,
     /// When the timers will call.
     timer: Option<Timestamp>,
+    /// The share of the node's transient memory that was told last.
+    transient_bytes: usize,
 }
 
 /// What is to be done once the lock is free.
@@ -92,6 +94,7 @@ impl QueueHandle {
                 waiting: BTreeMap::new(),
                 last_request: 0,
                 timer: None,
+                transient_bytes: 0,
             }),
         })
     }
@@ -119,6 +122,8 @@ impl QueueHandle {
     pub fn submit(&self, commands: &mut Vec<Command>) {
         let mut guarded = self.guarded.lock();
         let now = self.services.clock.now();
+        let is_memory_short = self.services.transient.is_short();
+        guarded.queue.set_memory_short(is_memory_short);
         for command in commands.drain(..) {
             let Guarded { queue, effects, .. } = &mut *guarded;
             queue.apply(now, command, effects);
@@ -127,9 +132,16 @@ impl QueueHandle {
             }
         }
         let afterwards = self.run(&mut guarded);
+        self.tell_memory(&mut guarded);
         self.set_timer(&mut guarded);
         drop(guarded);
         self.run_afterwards(afterwards);
+    }
+
+    fn tell_memory(&self, guarded: &mut Guarded) {
+        let now = guarded.queue.transient_bytes();
+        let before = std::mem::replace(&mut guarded.transient_bytes, now);
+        self.services.transient.change(before, now);
     }
 
     /// Somebody declared the queue or looked at it, which makes it last longer.
@@ -234,6 +246,7 @@ impl QueueHandle {
                 self.services.timers.clear(self.record.id, at);
             }
             guarded.outboxes.clear();
+            self.tell_memory(&mut guarded);
         }
         (answer, effects.writes, effects.cancelled)
     }

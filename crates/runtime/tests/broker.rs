@@ -358,6 +358,45 @@ async fn transient_messages_and_queues_end_with_the_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_transient_backlog_beyond_memory_comes_back_in_order_and_ends_with_the_process() {
+    const MEBIBYTE: usize = 1024 * 1024;
+    // More than all queues together keep in memory.
+    const COUNT: usize = 80;
+    let bodies = || (0..COUNT).map(|number| number.to_string() + &".".repeat(MEBIBYTE));
+    let dir = TempDir::new().expect("a directory");
+    let broker = Scenario::start(dir.path());
+    for (queue, durable) in [("durable", true), ("transient", false)] {
+        let queue = broker.declare(queue, |asked| asked.durable = durable).await;
+        broker.publish(&queue, bodies(), false);
+        assert_eq!(queue.status().0.ready, COUNT as u64);
+    }
+    broker.consume("transient", AUTO).await;
+    broker
+        .outbox
+        .wait_until("all are delivered", |came| came.bodies.len() == COUNT);
+    assert!(
+        broker
+            .outbox
+            .came
+            .lock()
+            .bodies
+            .iter()
+            .cloned()
+            .eq(bodies())
+    );
+
+    drop(broker);
+    let again = Scenario::start(dir.path());
+    let queue = again.queue("durable").expect("stored");
+    assert_eq!(queue.status().0.ready, 0);
+    again.publish(&queue, numbered(1), true);
+    again.consume("durable", AUTO).await;
+    again
+        .outbox
+        .wait_until("the new one comes", |came| came.bodies == ["0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_backlog_beyond_the_window_comes_back_whole_and_in_order() {
     const COUNT: usize = 10_000;
     let dir = TempDir::new().expect("a directory");

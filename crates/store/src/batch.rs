@@ -310,6 +310,7 @@ impl Batch {
                     .put_cf(small, key, queues::encode(&mut self.row, &key, queue));
             }
             MetaChange::DeleteQueue(queue) => self.drop_queue(families, *queue),
+            MetaChange::FreeAtStart(queue) => self.note_dropped(families, *queue),
             MetaChange::PutBinding(binding) => {
                 let key = bindings::key(binding);
                 self.rows
@@ -331,18 +332,23 @@ impl Batch {
         }
     }
 
+    /// Whatever the queue stores is freed by the next start, if not before.
+    fn note_dropped(&mut self, families: Families<'_>, queue: QueueId) {
+        let key = queue_key(Table::Dropped, queue);
+        self.rows.put_cf(
+            families.small,
+            key,
+            dropped::encode(&mut self.row, &key, now_millis()),
+        );
+    }
+
     /// The queue is gone with this batch; its messages are freed later (see `reclaim`).
     fn drop_queue(&mut self, families: Families<'_>, queue: QueueId) {
         let small = &families.small;
         self.rows.delete_cf(small, queues::key(queue));
         self.rows
             .delete_cf(small, queue_key(Table::QueueStates, queue));
-        let key = queue_key(Table::Dropped, queue);
-        self.rows.put_cf(
-            small,
-            key,
-            dropped::encode(&mut self.row, &key, now_millis()),
-        );
+        self.note_dropped(families, queue);
         self.states.remove(&queue);
         self.consumed.remove(&queue);
         self.dropped.push(queue);

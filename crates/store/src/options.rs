@@ -57,10 +57,10 @@ impl Default for Options {
             sync: SyncMode::Always,
             // Three write buffers (one filling, two being flushed), and as much again for blocks and indexes. Taken only as
             // needed: messages are read past the cache.
-            cache_bytes: 384 << 20,
-            write_buffer_bytes: 64 << 20,
+            cache_bytes: 224 << 20,
+            write_buffer_bytes: 32 << 20,
             // Four write buffers: below that, the log would force flushes before pairs had time to vanish.
-            log_bytes_max: 256 << 20,
+            log_bytes_max: 128 << 20,
             // About a third of what a modest SSD writes.
             background_bytes_per_second: 128 << 20,
             accept_missing_commits: false,

@@ -149,6 +149,10 @@ fn load(
     let mut recovered = loading.load_meta()?;
     let held = loading.load_states(&mut recovered.queues, &recovered.exchanges)?;
     let dropped = loading.dropped()?;
+    // Those that ended with the process had their numbers given, but not written down.
+    if let Some(last) = dropped.iter().max() {
+        recovered.next_queue_id = recovered.next_queue_id.max(QueueId::new(last.get() + 1));
+    }
 
     let clean = newest == 0 || recovered.clean_stop == newest;
     let has_messages = recovered.queues.iter().any(|(_, state)| state.messages > 0);

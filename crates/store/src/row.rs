@@ -137,14 +137,6 @@ impl<'a> Fields<'a> {
         self.chunk().map(u64::from_be_bytes)
     }
 
-    pub(crate) fn flag(&mut self) -> Result<bool, Damage> {
-        match self.u8()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(Damage::Malformed),
-        }
-    }
-
     pub(crate) fn raw(&mut self, len: usize) -> Result<&'a [u8], Damage> {
         let (taken, rest) = self.rest.split_at_checked(len).ok_or(Damage::TooShort)?;
         self.rest = rest;

@@ -116,6 +116,7 @@ fn every_kind_of_record_comes_back() {
         body_bytes: 1 << 40,
         delivered_below: Seq::new(5),
         consumed: true,
+        spilled: true,
     };
 
     let dir = data_dir();

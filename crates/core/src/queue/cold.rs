@@ -1,9 +1,11 @@
 //! The window of stored messages in memory, the cold range behind it, and how one becomes the other.
 
-use super::{Effects, Queue, Ready, Refilled, Spot, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX};
+use super::{
+    Effects, Queue, Ready, Refilled, Spot, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX, spill::Spilled,
+};
 use crate::{
     ids::{QueueId, Seq, Timestamp},
-    record::QueueState,
+    record::{QueueState, Write},
 };
 
 /// The read ahead starts when the window is down to this many rows.
@@ -86,9 +88,22 @@ pub(super) struct ColdRange {
     pub(super) until: Seq,
     pub(super) messages: u64,
     pub(super) body_bytes: u64,
+    /// Of these, what ends with the process.
+    pub(super) spilled: Spilled,
 }
 
 impl ColdRange {
+    fn remove(&mut self, body_bytes: u64, is_kept: bool) {
+        self.messages -= 1;
+        self.body_bytes -= body_bytes;
+        if !is_kept {
+            self.spilled.remove(Spilled {
+                messages: 1,
+                body_bytes,
+            });
+        }
+    }
+
     /// Each priority in it with its first position.
     pub(super) fn levels(self) -> impl Iterator<Item = (u8, Seq)> {
         (self.class..=Spot::LAST_CLASS).map(move |class| {
@@ -130,6 +145,10 @@ impl Cold {
                 until: stored.next,
                 messages: stored.messages,
                 body_bytes: stored.body_bytes,
+                spilled: Spilled {
+                    messages: 0,
+                    body_bytes: 0,
+                },
             },
             asked: None,
         }
@@ -143,8 +162,18 @@ impl Cold {
         self.range.body_bytes
     }
 
+    /// Those that end with the process.
+    pub(super) const fn spilled(&self) -> Spilled {
+        self.range.spilled
+    }
+
     pub(super) const fn is_empty(&self) -> bool {
         self.range.messages == 0
+    }
+
+    /// Everything of the class before this position was read.
+    pub(super) const fn start(&self) -> Seq {
+        self.range.from
     }
 
     pub(super) const fn is_asked(&self) -> bool {
@@ -181,13 +210,16 @@ impl Cold {
         self.range.until
     }
 
-    pub(super) fn push(&mut self, seq: Seq, body_bytes: u64) {
+    pub(super) fn push(&mut self, seq: Seq, body_bytes: u64, is_kept: bool) {
         if self.is_empty() {
             self.range.from = seq;
         }
         self.range.until = seq.next();
         self.range.messages += 1;
         self.range.body_bytes += body_bytes;
+        if !is_kept {
+            self.range.spilled.add(body_bytes);
+        }
     }
 
     pub(super) const fn ask(&mut self, asked: Asked) {
@@ -195,9 +227,8 @@ impl Cold {
     }
 
     /// A message somewhere in the range is gone.
-    pub(super) const fn remove(&mut self, body_bytes: u64) {
-        self.range.messages -= 1;
-        self.range.body_bytes -= body_bytes;
+    pub(super) fn remove(&mut self, body_bytes: u64, is_kept: bool) {
+        self.range.remove(body_bytes, is_kept);
     }
 
     /// Empties the range and says what it was. A read of it may still be under way.
@@ -205,18 +236,23 @@ impl Cold {
         let range = self.range;
         self.range.messages = 0;
         self.range.body_bytes = 0;
+        self.range.spilled = Spilled::default();
         (range.messages > 0).then_some(range)
     }
 
+    /// Everything up to this position was read, and was none of the range.
+    const fn pass(&mut self, seq: Seq) {
+        self.range.from = seq.next();
+    }
+
     /// The message at the start of the range comes into memory; `false` when it is not in the range.
-    fn take_first(&mut self, seq: Seq, body_bytes: u64) -> bool {
+    fn take_first(&mut self, seq: Seq, body_bytes: u64, is_kept: bool) -> bool {
         // A purge may have emptied the range, or moved its start, while the rows were read.
         if self.is_empty() || seq < self.range.from {
             return false;
         }
         self.range.from = seq.next();
-        self.range.messages -= 1;
-        self.range.body_bytes -= body_bytes;
+        self.range.remove(body_bytes, is_kept);
         true
     }
 
@@ -288,10 +324,21 @@ impl Queue {
             if self.dying.contains_key(&row.seq) || arrived.contains(&row.seq) {
                 continue;
             }
-            if !self
-                .cold
-                .take_first(row.seq, row.message.body().len() as u64)
-            {
+            if self.is_leftover(row.seq, &row.message) {
+                // Else a purge has covered it meanwhile.
+                if self.has_leftovers && row.seq >= self.cold.start() {
+                    effects.writes.push(Write::Forget {
+                        queue: self.id,
+                        priority: 0,
+                        seq: row.seq,
+                    });
+                    self.cold.pass(row.seq);
+                }
+                continue;
+            }
+            let is_kept = self.keeps(&row.message);
+            let body_bytes = row.message.body().len() as u64;
+            if !self.cold.take_first(row.seq, body_bytes, is_kept) {
                 continue;
             }
             let due = self.due_of(row.enqueued_at, &row.message);
@@ -310,9 +357,10 @@ impl Queue {
         // Without this the queue would ask for them for ever.
         if let Some(missing) = self.cold.skip_to(next.unwrap_or(asked_until)) {
             self.cold_due.clear();
-            self.count_forgotten(missing.messages, missing.body_bytes);
+            self.count_forgotten(missing.messages, missing.body_bytes, missing.spilled);
             effects.missing += missing.messages;
         }
+        self.forget_leftovers(effects);
         self.serve_gets(effects);
     }
 }

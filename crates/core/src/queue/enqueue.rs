@@ -23,7 +23,8 @@ impl Queue {
         let seq = self.state.next;
         self.state.next = seq.next();
         let spot = self.spot(seq, &message);
-        if !(self.durable && message.is_persistent()) {
+        let is_kept = self.keeps(&message);
+        if !is_kept && !self.must_spill() {
             effects.accepted.extend(confirm);
             let ready = Ready {
                 message,
@@ -38,7 +39,12 @@ impl Queue {
         self.state.messages += 1;
         self.state.body_bytes += body_bytes;
         self.is_state_stale = true;
-        effects.promises.extend(confirm);
+        if is_kept {
+            effects.promises.extend(confirm);
+        } else {
+            effects.accepted.extend(confirm);
+            self.count_spilled(body_bytes, effects);
+        }
         effects.writes.push(Write::Put {
             queue: self.id,
             priority: spot.priority(),
@@ -49,7 +55,7 @@ impl Queue {
         // Behind cold messages it is cold as well, else it would overtake them.
         let is_cold = self.window.is_full() || !self.cold.is_empty();
         if is_cold && self.settings.max_priority == 0 {
-            self.cold.push(seq, body_bytes);
+            self.cold.push(seq, body_bytes, is_kept);
             if due != Timestamp::NEVER {
                 self.cold_due.insert((due, spot));
             }

@@ -168,12 +168,17 @@ impl Queue {
     ) {
         self.arrived.clear();
         for row in refilled.rows {
+            if self.is_leftover(row.seq, &row.message) {
+                // Met again when it is read in turn.
+                continue;
+            }
             let spot = self.spot(row.seq, &row.message);
             let due = self.due_of(row.enqueued_at, &row.message);
             if due > self.now || !self.cold_due.remove(&(due, spot)) {
                 continue;
             }
-            self.cold.remove(row.message.body().len() as u64);
+            let is_kept = self.keeps(&row.message);
+            self.cold.remove(row.message.body().len() as u64, is_kept);
             let ready = Ready {
                 redelivered: row.seq < self.redelivered_below,
                 message: row.message,

@@ -2,7 +2,7 @@
 
 use super::{
     Answer, ConsumerSettings, DeathReason, Effects, Holder, Outcome, Queue, Ready, Spot, Unacked,
-    cold::Window,
+    cold::Window, spill::Spilled,
 };
 use crate::{
     ids::{ChannelKey, ConsumerId, Seq},
@@ -109,7 +109,8 @@ impl Queue {
         }
         if let Some(range) = self.cold.take() {
             self.cold_due.clear();
-            self.count_forgotten(range.messages, range.body_bytes);
+            self.has_leftovers = false;
+            self.count_forgotten(range.messages, range.body_bytes, range.spilled);
             for (priority, from) in range.levels() {
                 self.forget_range(priority, from, range.until, effects);
             }
@@ -119,7 +120,7 @@ impl Queue {
     }
 
     /// Forgets what is cold there, but not what died and is not elsewhere yet.
-    fn forget_range(&self, priority: u8, from: Seq, until: Seq, effects: &mut Effects) {
+    pub(super) fn forget_range(&self, priority: u8, from: Seq, until: Seq, effects: &mut Effects) {
         let dying = self.dying.range(from..until);
         let dying =
             dying.filter(|(seq, ready)| self.spot(**seq, &ready.message).priority() == priority);
@@ -158,6 +159,8 @@ impl Queue {
         self.ready.clear();
         self.window = Window::default();
         self.ready_body_bytes = 0;
+        self.transient_bytes = 0;
+        self.spilled = Spilled::default();
         self.due.clear();
         self.unacked.clear();
         self.dying.clear();
@@ -167,7 +170,7 @@ impl Queue {
         self.state.messages = 0;
         self.state.body_bytes = 0;
         self.serve_gets(effects);
-        if self.durable {
+        if self.is_known_to_store {
             effects
                 .writes
                 .push(Write::Meta(MetaChange::DeleteQueue(self.id)));

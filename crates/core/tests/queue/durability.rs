@@ -122,6 +122,7 @@ fn the_counters_are_written_once_per_batch_behind_its_rows() {
         body_bytes: 8,
         delivered_below: Seq::new(0),
         consumed: false,
+        spilled: false,
     };
     let expected = [
         put(0, "one"),

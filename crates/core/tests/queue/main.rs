@@ -28,3 +28,4 @@ mod return_to_its_place;
 mod round_robin;
 mod settle;
 mod single_active_consumer;
+mod spilling;

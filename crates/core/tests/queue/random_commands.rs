@@ -59,6 +59,7 @@ enum Step {
         says_more: bool,
     },
     Restart(Stop),
+    MemoryShort(bool),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -110,6 +111,7 @@ fn step() -> impl Strategy<Value = Step> {
         10 => (1..6_usize, any::<bool>())
             .prop_map(|(rows_max, says_more)| Step::GiveBack { rows_max, says_more }),
         1 => prop_oneof![Just(Stop::Clean), Just(Stop::Crash)].prop_map(Step::Restart),
+        2 => prop::bool::weighted(0.7).prop_map(Step::MemoryShort),
     ]
 }
 
@@ -202,7 +204,7 @@ impl World {
             requests: BTreeMap::new(),
             cancelled: Vec::new(),
             unused: false,
-            store: Store::new(QUEUE),
+            store: Store::new(QUEUE, durable),
             batches: VecDeque::new(),
             refill: None,
             read: None,
@@ -259,6 +261,10 @@ impl World {
                 says_more,
             } => self.give_back(rows_max, says_more),
             Step::Restart(stop) => self.restart(stop),
+            Step::MemoryShort(is_short) => {
+                self.queue.set_memory_short(is_short);
+                self.twin.set_memory_short(is_short);
+            }
         }
     }
 
@@ -544,7 +550,7 @@ impl World {
             let last: Vec<Write> = self.queue.state_at_stop().into_iter().collect();
             assert_eq!(self.store.commit(&last), Ok(()), "{self:#?}");
         }
-        let stored: Vec<u64> = self.store.messages().map(number).collect();
+        let stored: Vec<u64> = self.store.kept().map(number).collect();
         let had_consumers = stop == Stop::Crash && self.store.state().consumed;
         let known: BTreeSet<u64> = std::mem::take(&mut self.messages)
             .into_iter()

@@ -106,7 +106,7 @@ impl QueueScenario {
             durable,
             settings,
             effects: Effects::default(),
-            store: Store::new(QUEUE),
+            store: Store::new(QUEUE, durable),
             batches: VecDeque::new(),
             commits_late: false,
             refills: VecDeque::new(),
@@ -145,6 +145,23 @@ impl QueueScenario {
             .into_iter()
             .map(|label| transient(&label.to_string()));
         self.publish_messages(messages.collect());
+    }
+
+    /// Publishes one transient message with a body of this size.
+    #[track_caller]
+    pub(crate) fn publish_transient_sized(&mut self, label: &str, body_bytes: usize) {
+        let body = Bytes::from(vec![b'.'; body_bytes]);
+        self.publish_messages(vec![message(label, body, false)]);
+    }
+
+    /// Whether transient messages are to be stored.
+    pub(crate) const fn set_memory_short(&mut self, is_short: bool) {
+        self.queue.set_memory_short(is_short);
+    }
+
+    /// Bytes of ready messages that are in memory and nowhere else.
+    pub(crate) const fn transient_bytes(&self) -> usize {
+        self.queue.transient_bytes()
     }
 
     /// Publishes one persistent message with a body of zeros.

@@ -20,20 +20,21 @@ pub(crate) struct Store {
     rows: BTreeMap<Seq, StoredMessage>,
     /// What the rows were put under.
     priorities: BTreeMap<Seq, u8>,
-    body_bytes: u64,
     state: QueueState,
+    /// Whether the queue outlives the process.
+    durable: bool,
     /// Every place that ever had a row.
     used: BTreeSet<Seq>,
     is_deleted: bool,
 }
 
 impl Store {
-    pub(crate) fn new(queue: QueueId) -> Self {
+    pub(crate) fn new(queue: QueueId, durable: bool) -> Self {
         Self {
             queue,
             rows: BTreeMap::new(),
             priorities: BTreeMap::new(),
-            body_bytes: 0,
+            durable,
             state: QueueState::default(),
             used: BTreeSet::new(),
             is_deleted: false,
@@ -58,6 +59,12 @@ impl Store {
         self.rows.values().map(|row| &row.message)
     }
 
+    /// Those that outlive the process.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = &Message> {
+        self.messages()
+            .filter(|message| self.durable && message.is_persistent())
+    }
+
     /// Applies one unit of writes, or says what is wrong with it.
     pub(crate) fn commit(&mut self, writes: &[Write]) -> Result<(), String> {
         for write in writes {
@@ -66,7 +73,7 @@ impl Store {
             }
             self.apply(write)?;
         }
-        if self.is_deleted {
+        if self.is_deleted || !self.durable {
             return Ok(());
         }
         let QueueState {
@@ -75,20 +82,23 @@ impl Store {
             messages,
             body_bytes,
             delivered_below,
+            spilled,
             ..
         } = self.state;
+        let kept = self.kept().count() as u64;
+        let kept_bytes: u64 = self.kept().map(|message| message.body().len() as u64).sum();
         let first = self.rows.keys().next().copied().unwrap_or(next);
         let behind_last = self.rows.keys().next_back().map_or(head, |seq| seq.next());
-        let fits = (messages, body_bytes) == (self.rows.len() as u64, self.body_bytes)
+        let fits = (messages, body_bytes) == (kept, kept_bytes)
+            && (spilled || self.rows.len() as u64 == kept)
             && head <= first
             && behind_last <= next
             && delivered_below <= next;
         fits.then_some(()).ok_or_else(|| {
             format!(
-                "counters {:?} do not fit to {} rows of {} bytes from {first} to {behind_last}",
+                "counters {:?} do not fit to {kept} of {} rows of {kept_bytes} bytes from {first} to {behind_last}",
                 self.state,
                 self.rows.len(),
-                self.body_bytes
             )
         })
     }
@@ -115,8 +125,7 @@ impl Store {
 
     /// A store that has lost this row and does not know it.
     pub(crate) fn lose(&mut self, seq: Seq) {
-        let row = self.rows.remove(&seq).expect("there is such a row");
-        self.body_bytes -= row.message.body().len() as u64;
+        self.rows.remove(&seq).expect("there is such a row");
     }
 
     fn apply(&mut self, write: &Write) -> Result<(), String> {
@@ -131,7 +140,6 @@ impl Store {
                 if !self.used.insert(*seq) {
                     return Err(format!("place {seq} is put a second time"));
                 }
-                self.body_bytes += message.body().len() as u64;
                 let row = StoredMessage {
                     seq: *seq,
                     enqueued_at: *enqueued_at,
@@ -146,8 +154,7 @@ impl Store {
                 seq,
             } if *queue == self.queue && self.priorities.get(seq) == Some(priority) => {
                 let row = self.rows.remove(seq);
-                let row = row.ok_or_else(|| format!("place {seq} is forgotten and has no row"))?;
-                self.body_bytes -= row.message.body().len() as u64;
+                row.ok_or_else(|| format!("place {seq} is forgotten and has no row"))?;
             }
             Write::ForgetRange {
                 queue,
@@ -155,16 +162,14 @@ impl Store {
                 from,
                 until,
             } if *queue == self.queue && from < until => {
-                self.rows.retain(|seq, row| {
+                self.rows.retain(|seq, _| {
                     let is_meant = self.priorities.get(seq) == Some(priority);
-                    let stays = !is_meant || !(from..until).contains(&seq);
-                    if !stays {
-                        self.body_bytes -= row.message.body().len() as u64;
-                    }
-                    stays
+                    !is_meant || !(from..until).contains(&seq)
                 });
             }
             Write::State { queue, state } if *queue == self.queue => self.state = *state,
+            Write::Meta(MetaChange::FreeAtStart(queue))
+                if *queue == self.queue && !self.durable => {}
             Write::Meta(MetaChange::DeleteQueue(queue)) if *queue == self.queue => {
                 self.is_deleted = true;
             }
