@@ -2,7 +2,14 @@
 //!
 //! A record is the whole truth about one object; `store` writes it, the routing tables are made from it.
 
+mod access;
+
 use leveret_wire::value::{FieldTable, ShortString};
+
+pub use self::access::{
+    HashAlgorithm, ParameterRecord, PermissionRecord, TopicPermissionRecord, UserRecord,
+    VhostRecord, limit,
+};
 
 use crate::ids::{ConnectionId, QueueId, Seq};
 
@@ -160,32 +167,13 @@ pub struct BindingRecord {
     pub arguments: FieldTable,
 }
 
-/// A user who may log in.
-#[derive(Clone, PartialEq, Eq)]
-pub struct UserRecord {
-    /// The login name.
-    pub name: ShortString,
-    /// Four bytes of salt, then SHA-256 over salt and password, as RabbitMQ's definitions have it.
-    pub password_hash: Vec<u8>,
-    /// `administrator`, `monitoring` and so on.
-    pub tags: Vec<String>,
-}
-
-impl std::fmt::Debug for UserRecord {
-    // No hash in any output.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("UserRecord")
-            .field("name", &self.name)
-            .field("tags", &self.tags)
-            .finish()
-    }
-}
-
 /// One change of what outlives a restart. A list of them is applied as a whole or not at all.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MetaChange {
-    /// A vhost exists from now on.
-    PutVhost(ShortString),
+    /// A vhost exists from now on, or with other settings.
+    PutVhost(VhostRecord),
+    /// A vhost is gone; what was in it is listed on its own.
+    DeleteVhost(ShortString),
     /// An exchange exists from now on, or with other properties.
     PutExchange(ExchangeRecord),
     /// An exchange is gone; its bindings are listed on their own.
@@ -207,6 +195,32 @@ pub enum MetaChange {
     DeleteBinding(BindingRecord),
     /// A user exists from now on, or with another password or tags.
     PutUser(UserRecord),
+    /// A user is gone.
+    DeleteUser(ShortString),
+    /// A user may do this from now on.
+    PutPermission(PermissionRecord),
+    /// A user may do nothing in this vhost.
+    DeletePermission {
+        /// The vhost.
+        vhost: ShortString,
+        /// The user.
+        user: ShortString,
+    },
+    /// A user may use these keys from now on.
+    PutTopicPermission(TopicPermissionRecord),
+    /// Nothing is said about a user's keys with this exchange any more.
+    DeleteTopicPermission {
+        /// The vhost.
+        vhost: ShortString,
+        /// The user.
+        user: ShortString,
+        /// The exchange.
+        exchange: ShortString,
+    },
+    /// A parameter has this value from now on.
+    PutParameter(ParameterRecord),
+    /// A parameter is gone; its value does not matter.
+    DeleteParameter(ParameterRecord),
     /// Queue numbers below this one have been given.
     NextQueueId(QueueId),
 }

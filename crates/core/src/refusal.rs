@@ -5,7 +5,7 @@
 
 use leveret_wire::{reply_code::ReplyCode, value::ShortString};
 
-use crate::arguments::QueueType;
+use crate::{arguments::QueueType, rights::Right};
 
 /// What kind of object an error speaks of, as it stands in the texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -261,6 +261,53 @@ pub enum Refusal {
     /// What only one exchange type refuses.
     #[error(transparent)]
     ExchangeType(#[from] ExchangeTypeRefusal),
+    /// A queue or exchange that the user may not use in this way.
+    #[error("{right} access to {kind} '{name}' in vhost '{vhost}' refused for user '{user}'")]
+    AccessRefused {
+        /// What was wanted.
+        right: Right,
+        /// Queue or exchange.
+        kind: ObjectKind,
+        /// Its name; that of the default exchange is `amq.default` here.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+        /// The user.
+        user: ShortString,
+    },
+    /// A routing or binding key that the user may not use.
+    #[error(
+        "{right} access to topic '{topic}' in exchange '{name}' in vhost '{vhost}' refused for user \
+         '{user}'"
+    )]
+    TopicRefused {
+        /// Write for a publish, read for a binding.
+        right: Right,
+        /// The key.
+        topic: ShortString,
+        /// The exchange.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+        /// The user.
+        user: ShortString,
+    },
+    /// The vhost has as many queues as it may.
+    #[error("cannot declare queue '{name}': queue limit in vhost '{vhost}' ({max}) is reached")]
+    QueueLimit {
+        /// The queue.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+        /// The limit.
+        max: u64,
+    },
+    /// The vhost was deleted under a connection that is still about to learn of it.
+    #[error("vhost '{vhost}' is deleted")]
+    VhostDeleted {
+        /// The vhost.
+        vhost: ShortString,
+    },
     /// A binding to or from a reply address.
     #[error("cannot bind or unbind to a volatile (direct reply-to) queue")]
     ReplyAddressBound,
@@ -357,6 +404,8 @@ impl Refusal {
             | Self::SystemExchange { .. }
             | Self::InternalExchange { .. }
             | Self::ExclusiveUse { .. }
+            | Self::AccessRefused { .. }
+            | Self::TopicRefused { .. }
             | Self::ReplyAddressBound => ReplyCode::AccessRefused,
             Self::Locked { .. } => ReplyCode::ResourceLocked,
             Self::EmptyExchangeType
@@ -375,12 +424,14 @@ impl Refusal {
             | Self::InvalidMatch { .. }
             | Self::InvalidMatchType { .. }
             | Self::ExchangeType(_)
+            | Self::QueueLimit { .. }
             | Self::ReplyAddressOfAnother { .. }
             | Self::ReplyAddressInUse { .. } => ReplyCode::PreconditionFailed,
             Self::ReplyAddressGet { .. }
             | Self::UnsupportedByType { .. }
             | Self::StreamWithoutAcks { .. }
             | Self::NotImplemented { .. } => ReplyCode::NotImplemented,
+            Self::VhostDeleted { .. } => ReplyCode::ConnectionForced,
             Self::DeprecatedFeature { .. } | Self::Storage { .. } => ReplyCode::InternalError,
         }
     }

@@ -21,7 +21,7 @@ use crate::{
     arguments::{self, QueueType},
     exchange::{BindingId, Exchange},
     ids::ConnectionId,
-    record::{BindingRecord, Destination, ExchangeKind, ExchangeRecord, QueueRecord},
+    record::{BindingRecord, Destination, ExchangeKind, ExchangeRecord, MetaChange, QueueRecord},
     refusal::{ObjectKind, Refusal},
 };
 
@@ -116,6 +116,32 @@ impl Vhost {
     /// Every queue, by name.
     pub fn queues(&self) -> impl Iterator<Item = &Arc<QueueRecord>> {
         self.queues.values()
+    }
+
+    /// How many queues there are.
+    #[must_use]
+    pub fn queue_count(&self) -> u64 {
+        self.queues.size() as u64
+    }
+
+    /// What deletes every stored exchange and binding; queues are deleted on their own.
+    #[must_use]
+    pub fn everything_deleted(&self) -> Vec<MetaChange> {
+        let mut changes = Vec::new();
+        for exchange in self.exchanges.values() {
+            let record = exchange.record();
+            // A binding of a transient object has no row, which costs a needless delete at most.
+            let bindings = exchange.bindings().cloned();
+            changes.extend(record.delay.map(|delay| MetaChange::DeleteQueue(delay.id)));
+            changes.extend(bindings.map(MetaChange::DeleteBinding));
+            if record.durable && !is_reserved(&record.name) && !record.name.is_empty() {
+                changes.push(MetaChange::DeleteExchange {
+                    vhost: record.vhost.clone(),
+                    name: record.name.clone(),
+                });
+            }
+        }
+        changes
     }
 
     /// The exchange of this name.

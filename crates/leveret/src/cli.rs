@@ -53,6 +53,24 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", env = "LEVERET_PORTS_FILE")]
     pub(crate) ports_file: Option<PathBuf>,
 
+    /// Users who may log in from this machine only; `none` for nobody
+    #[arg(
+        long,
+        value_name = "USER",
+        default_value = "guest",
+        env = "LEVERET_LOOPBACK_USERS",
+        value_delimiter = ','
+    )]
+    pub(crate) loopback_users: Vec<String>,
+
+    /// Connections that may be open at once (default: any number)
+    #[arg(long, value_name = "N", env = "LEVERET_CONNECTION_MAX")]
+    pub(crate) connection_max: Option<u64>,
+
+    /// Channels that may be open at once, over all connections (default: any number)
+    #[arg(long, value_name = "N", env = "LEVERET_CHANNEL_MAX_PER_NODE")]
+    pub(crate) channel_max_per_node: Option<u64>,
+
     /// How much is logged to standard error
     #[arg(
         long,

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leveret_runtime::{Broker, StartError, StartOptions};
+use leveret_runtime::{Broker, NodeOptions, StartError, StartOptions};
 use leveret_server::{BindError, Listeners, Server};
 use leveret_session::Settings;
 use leveret_store::SyncMode;
@@ -73,6 +73,7 @@ async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> 
             },
             ..leveret_store::Options::default()
         },
+        node: node_options(arguments),
     };
     let broker = Broker::start(&options, |failure| {
         error!(%failure, "storage failed: nothing can be promised any more, stopping");
@@ -107,6 +108,19 @@ async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> 
     broker.stop()?;
     info!("stopped");
     Ok(())
+}
+
+fn node_options(arguments: &Arguments) -> NodeOptions {
+    let loopback_users = arguments.loopback_users.iter();
+    NodeOptions {
+        loopback_users: loopback_users
+            .filter(|user| *user != "none")
+            .cloned()
+            .collect(),
+        connection_max: arguments.connection_max,
+        channel_max: arguments.channel_max_per_node,
+        ..NodeOptions::default()
+    }
 }
 
 /// Binds what was asked for, else port 5672 of every address.

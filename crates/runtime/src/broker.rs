@@ -1,6 +1,7 @@
 //! The broker as everybody else sees it: start, log in, find things, stop.
 
 use std::{
+    collections::HashMap,
     net::IpAddr,
     path::PathBuf,
     sync::{
@@ -10,8 +11,11 @@ use std::{
 };
 
 use leveret_core::{
-    ids::{ConnectionId, QueueId},
-    record::{DelayRecord, MetaChange, UserRecord, Write},
+    ids::{ConnectionId, QueueId, Timestamp},
+    record::{
+        BindingRecord, DelayRecord, ExchangeRecord, HashAlgorithm, MetaChange, PermissionRecord,
+        QueueRecord, QueueState, UserRecord, VhostRecord, Write,
+    },
     vhost::{Occasion, Vhost},
 };
 use leveret_store::{CommitError, Committer, OpenError, Options as StoreOptions, Recovered, Store};
@@ -25,7 +29,9 @@ use tokio::{
 use tracing::{info, warn};
 
 use crate::{
+    access::Access,
     clock::Clock,
+    connections::Connections,
     delay_handle::DelayHandle,
     outbox::Outbox,
     promise::{Payer, Promise},
@@ -34,7 +40,7 @@ use crate::{
     timers::Timers,
     transfers::Transfers,
     transient_memory::TransientMemory,
-    users::{LoginRefused, User, Users, hash_password},
+    users::{self, LoginRefused, User, hash_password},
     vhost_handle::{VhostHandle, VhostRefusal},
 };
 
@@ -48,6 +54,44 @@ pub struct StartOptions {
     pub data_dir: Option<PathBuf>,
     /// How storage works.
     pub store: StoreOptions,
+    /// What an operator can set about the node.
+    pub node: NodeOptions,
+}
+
+/// What an operator can set about the node.
+#[derive(Debug, Clone)]
+pub struct NodeOptions {
+    /// Its name in texts and in the HTTP API.
+    pub name: String,
+    /// Users who may log in from this machine only.
+    pub loopback_users: Vec<String>,
+    /// Connections there may be; `None` for any number.
+    pub connection_max: Option<u64>,
+    /// Channels there may be over all connections; `None` for any number.
+    pub channel_max: Option<u64>,
+    /// The user an empty directory gets.
+    pub default_user: String,
+    /// Their password.
+    pub default_password: String,
+    /// The vhost an empty directory gets.
+    pub default_vhost: String,
+    /// An empty directory stays empty: definitions will say who there is.
+    pub is_seeded: bool,
+}
+
+impl Default for NodeOptions {
+    fn default() -> Self {
+        Self {
+            name: "rabbit@localhost".to_owned(),
+            loopback_users: vec!["guest".to_owned()],
+            connection_max: None,
+            channel_max: None,
+            default_user: "guest".to_owned(),
+            default_password: "guest".to_owned(),
+            default_vhost: "/".to_owned(),
+            is_seeded: true,
+        }
+    }
 }
 
 /// Why a broker does not start.
@@ -70,6 +114,9 @@ pub(crate) struct Services {
     pub(crate) timers: Arc<Timers>,
     pub(crate) transfers: Arc<Transfers>,
     pub(crate) transient: TransientMemory,
+    pub(crate) access: Access,
+    pub(crate) connections: Connections,
+    pub(crate) node: NodeOptions,
     /// The number of the next queue, in whichever vhost.
     next_queue_id: AtomicU64,
     /// Units of metadata handed to the committer, and how many of them are on disk.
@@ -82,7 +129,6 @@ pub(crate) struct Services {
 #[derive(Debug)]
 pub struct Broker {
     services: Arc<Services>,
-    users: Users,
     last_connection: AtomicU64,
     /// The tasks of the broker itself; they end with it.
     tasks: Vec<AbortHandle>,
@@ -199,6 +245,9 @@ impl Broker {
             timers,
             transfers,
             transient: TransientMemory::default(),
+            access: Access::default(),
+            connections: Connections::default(),
+            node: options.node.clone(),
             next_queue_id: AtomicU64::new(recovered.next_queue_id.get()),
             metadata_sent: Mutex::new(0),
             metadata_stored,
@@ -206,7 +255,6 @@ impl Broker {
         });
         let broker = Self {
             services,
-            users: Users::default(),
             last_connection: AtomicU64::new(0),
             tasks,
         };
@@ -220,7 +268,24 @@ impl Broker {
     ///
     /// [`LoginRefused`]; the peer is not told which.
     pub fn login(&self, name: &[u8], password: &[u8], peer: IpAddr) -> Result<User, LoginRefused> {
-        self.users.login(name, password, peer)
+        let loopback_users = &self.services.node.loopback_users;
+        users::login(&self.directory(), loopback_users, name, password, peer)
+    }
+
+    /// The broker's time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.services.clock.now()
+    }
+
+    /// What was set about the node.
+    #[must_use]
+    pub fn node(&self) -> &NodeOptions {
+        &self.services.node
+    }
+
+    pub(crate) const fn services(&self) -> &Arc<Services> {
+        &self.services
     }
 
     /// The vhost of this name.
@@ -248,6 +313,7 @@ impl Broker {
     /// The connection is gone; what is still on its way to it is dropped.
     pub fn disconnect(&self, connection: ConnectionId) {
         self.services.registry.remove_outbox(connection);
+        self.services.connections.remove(connection);
     }
 
     /// What a message meets that is routed now.
@@ -319,40 +385,37 @@ impl Broker {
 
     fn restore(&self, recovered: Recovered) {
         let is_clean = recovered.report.clean;
-        for user in recovered.users {
-            self.users.add(user);
-        }
-        let mut vhosts: Vec<Vhost> = recovered.vhosts.into_iter().map(Vhost::new).collect();
-        if vhosts.is_empty() {
+        let is_new = recovered.vhosts.is_empty() && recovered.users.is_empty();
+        let mut vhosts = self.restore_directory(&recovered);
+        if is_new && self.services.node.is_seeded {
             vhosts.push(self.first_start());
         }
+        let mut in_vhost = InVhost::default();
+        for exchange in recovered.exchanges {
+            in_vhost.of(&exchange.vhost).exchanges.push(exchange);
+        }
+        for queue in recovered.queues {
+            in_vhost.of(&queue.0.vhost).queues.push(queue);
+        }
+        for binding in recovered.bindings {
+            in_vhost.of(&binding.vhost).bindings.push(binding);
+        }
         for mut vhost in vhosts {
-            let is_here = |name: &ShortString| name == vhost.name();
-            let exchanges: Vec<_> = recovered
-                .exchanges
-                .iter()
-                .filter(|record| is_here(&record.vhost))
-                .collect();
-            let queues: Vec<_> = recovered
-                .queues
-                .iter()
-                .filter(|(record, _)| is_here(&record.vhost))
-                .collect();
-            let bindings: Vec<_> = recovered
-                .bindings
-                .iter()
-                .filter(|record| is_here(&record.vhost))
-                .collect();
+            let Stored {
+                exchanges,
+                queues,
+                bindings,
+            } = std::mem::take(in_vhost.of(vhost.name()));
             exchanges
                 .iter()
-                .for_each(|record| vhost.restore_exchange((*record).clone()));
+                .for_each(|record| vhost.restore_exchange(record.clone()));
             let queues: Vec<_> = queues
                 .into_iter()
-                .map(|(record, state)| (vhost.restore_queue(record.clone()), *state))
+                .map(|(record, state)| (vhost.restore_queue(record), state))
                 .collect();
             bindings
                 .into_iter()
-                .for_each(|record| vhost.restore_binding(record.clone()));
+                .for_each(|record| vhost.restore_binding(record));
             let handle = VhostHandle::new(vhost, self.services.clone());
             for (record, state) in queues {
                 let queue = QueueHandle::new(
@@ -365,7 +428,7 @@ impl Broker {
                 queue.touch();
             }
             self.services.registry.add_vhost(handle.clone());
-            for record in exchanges {
+            for record in &exchanges {
                 if let Some(DelayRecord { id, .. }) = record.delay {
                     let held = recovered.held.iter().find(|(held, _)| *held == id);
                     let delay = handle.add_delay(id, record, held.map(|(_, state)| *state));
@@ -376,19 +439,97 @@ impl Broker {
         }
     }
 
-    /// What an empty directory gets: the vhost `/` and the user guest, as RabbitMQ has them.
+    /// Puts vhosts, users, permissions and parameters back. A directory of an earlier version has no
+    /// permissions: its only user gets all of them.
+    fn restore_directory(&self, recovered: &Recovered) -> Vec<Vhost> {
+        let access = &self.services.access;
+        let Ok(missing) = access.change(&access.lock(), |directory| {
+            for vhost in &recovered.vhosts {
+                directory.put_vhost(vhost.clone());
+            }
+            for user in &recovered.users {
+                directory.put_user(user.clone());
+            }
+            // What was stored was checked before.
+            for permission in &recovered.permissions {
+                let _ = directory.put_permission(permission.clone());
+            }
+            for permission in &recovered.topic_permissions {
+                let _ = directory.put_topic_permission(permission.clone());
+            }
+            for parameter in &recovered.parameters {
+                directory.put_parameter(parameter.clone());
+            }
+            let (root, guest) = ("/", "guest");
+            let is_of_early_version = recovered.permissions.is_empty()
+                && matches!(recovered.vhosts.as_slice(), [only] if only.name == *root)
+                && matches!(recovered.users.as_slice(), [only] if only.name == *guest);
+            let missing = is_of_early_version.then(|| full_permission(root, guest));
+            let missing = missing.and_then(|missing| directory.put_permission(missing).ok());
+            Ok::<_, std::convert::Infallible>(missing.unwrap_or_default())
+        });
+        self.services
+            .send_metadata(missing.into_iter().map(Write::Meta).collect());
+        let names = recovered.vhosts.iter().map(|vhost| vhost.name.clone());
+        names.map(Vhost::new).collect()
+    }
+
+    /// What an empty directory gets: a vhost and an administrator who may do everything there.
     fn first_start(&self) -> Vhost {
-        let vhost = ShortString::from_static("/");
-        let guest = UserRecord {
-            name: ShortString::from_static("guest"),
-            password_hash: hash_password(b"guest"),
-            tags: vec!["administrator".to_owned()],
+        let node = &self.services.node;
+        let vhost = VhostRecord {
+            description: "Default virtual host".to_owned(),
+            ..VhostRecord::named(ShortString::cut(&node.default_vhost))
         };
-        self.users.add(guest.clone());
-        self.services.send_metadata(vec![
-            Write::Meta(MetaChange::PutVhost(vhost.clone())),
-            Write::Meta(MetaChange::PutUser(guest)),
-        ]);
-        Vhost::new(vhost)
+        let user = UserRecord {
+            name: ShortString::cut(&node.default_user),
+            password_hash: hash_password(
+                HashAlgorithm::default(),
+                node.default_password.as_bytes(),
+            ),
+            tags: vec!["administrator".to_owned()],
+            ..UserRecord::default()
+        };
+        let name = vhost.name.clone();
+        let access = &self.services.access;
+        let Ok(changes) = access.change(&access.lock(), |directory| {
+            let mut changes = directory.put_vhost(vhost);
+            changes.extend(directory.put_user(user));
+            let permission = full_permission(&node.default_vhost, &node.default_user);
+            changes.extend(directory.put_permission(permission).unwrap_or_default());
+            Ok::<_, std::convert::Infallible>(changes)
+        });
+        self.services
+            .send_metadata(changes.into_iter().map(Write::Meta).collect());
+        Vhost::new(name)
+    }
+}
+
+/// What was stored of each vhost.
+#[derive(Debug, Default)]
+struct InVhost(HashMap<ShortString, Stored>);
+
+#[derive(Debug, Default)]
+struct Stored {
+    exchanges: Vec<ExchangeRecord>,
+    queues: Vec<(QueueRecord, QueueState)>,
+    bindings: Vec<BindingRecord>,
+}
+
+impl InVhost {
+    fn of(&mut self, vhost: &ShortString) -> &mut Stored {
+        self.0.entry(vhost.clone()).or_default()
+    }
+}
+
+/// Everything in one vhost.
+fn full_permission(vhost: &str, user: &str) -> PermissionRecord {
+    let everything = || ".*".to_owned();
+    PermissionRecord {
+        vhost: ShortString::cut(vhost),
+        user: ShortString::cut(user),
+        configure: everything(),
+        write: everything(),
+        read: everything(),
     }
 }

@@ -10,11 +10,14 @@
 //!      └── users, clock, back-pressure
 //! ```
 //!
-//! Lock order: applier of a vhost, then its histories, then a queue, then an outbox or the committer's inbox. No two
+//! Lock order: applier of users and vhosts, applier of a vhost, then its histories, then a queue, then an outbox or the committer's inbox. No two
 //! queues' locks are ever held at once, and no lock across an await.
 
+mod access;
+mod admin;
 mod broker;
 mod clock;
+mod connections;
 mod delay_handle;
 mod history;
 mod names;
@@ -30,13 +33,18 @@ mod users;
 mod vhost_handle;
 
 pub use self::{
-    broker::{Broker, StartError, StartOptions},
+    admin::VhostKept,
+    broker::{Broker, NodeOptions, StartError, StartOptions},
     clock::Clock,
+    connections::{
+        ChannelRefused, ChannelState, Churn, ConnectionControl, ConnectionFacts, ConnectionState,
+        ConsumerState, OpenConnection, OpenRefused,
+    },
     delay_handle::DelayHandle,
     names::generate_name,
     outbox::{Answered, Outbox, Pressure},
     queue_handle::QueueHandle,
     replies::{ReplyAddress, ReplyTarget, is_reply_name},
-    users::{LoginRefused, User},
+    users::{LoginRefused, User, hash_password},
     vhost_handle::{QueueDeleted, QueueStatus, VhostHandle, VhostRefusal},
 };

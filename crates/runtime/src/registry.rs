@@ -85,6 +85,10 @@ impl Registry {
         self.vhosts.get(name).map(|found| found.clone())
     }
 
+    pub(crate) fn remove_vhost(&self, name: &ShortString) -> Option<Arc<VhostHandle>> {
+        self.vhosts.remove(name).map(|(_, found)| found)
+    }
+
     pub(crate) fn add_vhost(&self, vhost: Arc<VhostHandle>) {
         self.vhosts.insert(vhost.name().clone(), vhost);
     }

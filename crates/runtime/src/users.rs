@@ -1,18 +1,18 @@
-//! Who may log in, and from where.
+//! Passwords, and from where a user may log in.
 
 use std::net::IpAddr;
 
-use dashmap::DashMap;
-use leveret_core::record::UserRecord;
+use leveret_core::{
+    directory::Directory,
+    record::{HashAlgorithm, UserRecord},
+};
 use leveret_wire::value::ShortString;
+use md5::Md5;
 use rand::RngCore;
-use sha2::{Digest, Sha256};
+use sha2::{Digest, Sha256, Sha512};
 use subtle::ConstantTimeEq;
 
 const SALT_LEN: usize = 4;
-
-/// Users who may log in from this machine only, as RabbitMQ's `loopback_users` has it.
-const LOOPBACK_USERS: [&str; 1] = ["guest"];
 
 /// A user who has logged in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,61 +34,65 @@ pub enum LoginRefused {
     NotLoopback,
 }
 
-/// The users of this node.
-#[derive(Debug, Default)]
-pub(crate) struct Users {
-    by_name: DashMap<ShortString, UserRecord>,
+/// Checks a login. `loopback_users` may come from this machine only.
+pub(crate) fn login(
+    directory: &Directory,
+    loopback_users: &[String],
+    name: &[u8],
+    password: &[u8],
+    peer: IpAddr,
+) -> Result<User, LoginRefused> {
+    let known = ShortString::try_from(name)
+        .ok()
+        .and_then(|name| directory.user(&name));
+    // An unknown user costs the same hash, so that the time tells nothing.
+    let nobody = UserRecord {
+        password_hash: vec![0; SALT_LEN + 32],
+        ..UserRecord::default()
+    };
+    let is_right = is_password(known.map_or(&nobody, |user| user), password);
+    let user = known.filter(|_| is_right && !password.is_empty());
+    let user = user.ok_or(LoginRefused::Credentials)?;
+    if loopback_users.iter().any(|only| user.name == **only) && !is_loopback(peer) {
+        return Err(LoginRefused::NotLoopback);
+    }
+    Ok(User {
+        name: user.name.clone(),
+        tags: user.tags.clone(),
+    })
 }
 
-impl Users {
-    pub(crate) fn add(&self, user: UserRecord) {
-        self.by_name.insert(user.name.clone(), user);
-    }
-
-    pub(crate) fn login(
-        &self,
-        name: &[u8],
-        password: &[u8],
-        peer: IpAddr,
-    ) -> Result<User, LoginRefused> {
-        let known = ShortString::try_from(name)
-            .ok()
-            .and_then(|name| self.by_name.get(&name).map(|found| found.clone()));
-        // An unknown user costs the same hash, so that the time tells nothing.
-        let hash = known
-            .as_ref()
-            .map_or(&[0; SALT_LEN + 32][..], |user| &user.password_hash);
-        let is_right = is_password(hash, password);
-        let user = known.filter(|_| is_right && !password.is_empty());
-        let user = user.ok_or(LoginRefused::Credentials)?;
-        if LOOPBACK_USERS.iter().any(|only| user.name == *only) && !is_loopback(peer) {
-            return Err(LoginRefused::NotLoopback);
-        }
-        Ok(User {
-            name: user.name,
-            tags: user.tags,
-        })
-    }
-}
-
-/// The stored form of a password: a fresh salt, then SHA-256 over salt and password.
-pub(crate) fn hash_password(password: &[u8]) -> Vec<u8> {
+/// The stored form of a password: a fresh salt, then the hash over salt and password.
+#[must_use]
+pub fn hash_password(algorithm: HashAlgorithm, password: &[u8]) -> Vec<u8> {
     let mut salt = [0; SALT_LEN];
     rand::rng().fill_bytes(&mut salt);
-    salted_hash(salt, password)
+    salted_hash(algorithm, salt, password)
 }
 
-fn salted_hash(salt: [u8; SALT_LEN], password: &[u8]) -> Vec<u8> {
-    let digest = Sha256::new()
+fn salted_hash(algorithm: HashAlgorithm, salt: [u8; SALT_LEN], password: &[u8]) -> Vec<u8> {
+    match algorithm {
+        HashAlgorithm::Sha256 => salted::<Sha256>(salt, password),
+        HashAlgorithm::Sha512 => salted::<Sha512>(salt, password),
+        HashAlgorithm::Md5 => salted::<Md5>(salt, password),
+    }
+}
+
+fn salted<Hash: Digest>(salt: [u8; SALT_LEN], password: &[u8]) -> Vec<u8> {
+    let digest = Hash::new()
         .chain_update(salt)
         .chain_update(password)
         .finalize();
     salt.iter().copied().chain(digest).collect()
 }
 
-fn is_password(hash: &[u8], password: &[u8]) -> bool {
-    hash.first_chunk()
-        .is_some_and(|salt| salted_hash(*salt, password).ct_eq(hash).into())
+fn is_password(user: &UserRecord, password: &[u8]) -> bool {
+    let hash = &user.password_hash;
+    hash.first_chunk().is_some_and(|salt| {
+        salted_hash(user.algorithm, *salt, password)
+            .ct_eq(hash)
+            .into()
+    })
 }
 
 /// IPv4 addresses may arrive in IPv6 clothes.
@@ -100,65 +104,88 @@ fn is_loopback(peer: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    fn guest() -> Users {
-        let users = Users::default();
-        users.add(UserRecord {
+    fn guest() -> Directory {
+        let mut directory = Directory::default();
+        directory.put_user(UserRecord {
             name: ShortString::from_static("guest"),
-            password_hash: hash_password(b"guest"),
+            password_hash: hash_password(HashAlgorithm::Sha256, b"guest"),
             tags: vec!["administrator".to_owned()],
+            ..UserRecord::default()
         });
-        users
+        directory.put_user(UserRecord {
+            name: ShortString::from_static("nologin"),
+            ..UserRecord::default()
+        });
+        directory
     }
 
-    fn login(users: &Users, name: &str, password: &str, peer: &str) -> Result<(), LoginRefused> {
+    fn login(name: &str, password: &str, peer: &str) -> Result<(), LoginRefused> {
         let peer = peer.parse().expect("an address");
-        users
-            .login(name.as_bytes(), password.as_bytes(), peer)
-            .map(|_| ())
+        let only = ["guest".to_owned()];
+        super::login(&guest(), &only, name.as_bytes(), password.as_bytes(), peer).map(|_| ())
     }
 
     #[test]
     fn guest_logs_in_from_loopback_only() {
-        let users = guest();
         for peer in ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"] {
-            assert_eq!(login(&users, "guest", "guest", peer), Ok(()), "{peer}");
+            assert_eq!(login("guest", "guest", peer), Ok(()), "{peer}");
         }
         for peer in ["10.0.0.1", "::ffff:10.0.0.1", "2001:db8::1"] {
             assert_eq!(
-                login(&users, "guest", "guest", peer),
+                login("guest", "guest", peer),
                 Err(LoginRefused::NotLoopback)
             );
         }
     }
 
     #[test]
+    fn loopback_is_a_setting() {
+        let peer = "10.0.0.1".parse().expect("an address");
+        assert!(super::login(&guest(), &[], b"guest", b"guest", peer).is_ok());
+    }
+
+    #[test]
     fn wrong_passwords_and_unknown_users_are_refused_alike() {
-        let users = guest();
         for (name, password) in [
             ("guest", "wrong"),
             ("guest", ""),
             ("nobody", "guest"),
+            ("nologin", ""),
+            ("nologin", "x"),
             ("", ""),
         ] {
-            assert_eq!(
-                login(&users, name, password, "::1"),
-                Err(LoginRefused::Credentials)
-            );
+            assert_eq!(login(name, password, "::1"), Err(LoginRefused::Credentials));
         }
     }
 
+    /// The salt is 908D C60A, the password "test12", in each of RabbitMQ's algorithms.
     #[test]
-    fn a_hash_that_rabbitmq_made_verifies() {
-        // Salt 908D C60A, password "test12": the example of RabbitMQ's documentation on passwords.
-        let mut hash = vec![0x90, 0x8D, 0xC6, 0x0A];
-        hash.extend(
-            Sha256::new()
-                .chain_update(&hash)
-                .chain_update(b"test12")
-                .finalize(),
-        );
-        assert_eq!(hash[4..8], [0xA5, 0xB9, 0x24, 0xB3]);
-        assert!(is_password(&hash, b"test12"));
-        assert!(!is_password(&hash, b"test13"));
+    fn hashes_that_rabbitmq_made_verify() {
+        for (algorithm, hash) in [
+            (
+                HashAlgorithm::Sha256,
+                "908dc60aa5b924b3096b8897d65a3b5f80fa5db62a94b83122cdf4f8fead10d515d8f391",
+            ),
+            (
+                HashAlgorithm::Sha512,
+                concat!(
+                    "908dc60a1b8db8861ff2545b082c598e08cac2c635f67b3afae14ed33717441180fd",
+                    "71893d80fc396332ec407c4da3a60338cfd9aceff3819b20d6305f670359be031e77",
+                ),
+            ),
+            (
+                HashAlgorithm::Md5,
+                "908dc60a1369b5ed850296055d2725fb474896e9",
+            ),
+        ] {
+            let byte = |at| u8::from_str_radix(&hash[at..at + 2], 16).expect("hex");
+            let user = UserRecord {
+                password_hash: (0..hash.len()).step_by(2).map(byte).collect(),
+                algorithm,
+                ..UserRecord::default()
+            };
+            assert!(is_password(&user, b"test12"), "{algorithm:?}");
+            assert!(!is_password(&user, b"test13"), "{algorithm:?}");
+        }
     }
 }

@@ -18,7 +18,7 @@ use leveret_core::{
     queue::{Answer, Command, ConsumerSettings, Got},
     record::{
         BindingRecord, DelayRecord, Destination, ExchangeRecord, MetaChange, QueueRecord,
-        QueueState, Write,
+        QueueState, Write, limit,
     },
     refusal::{ObjectKind, Refusal},
     stream::StreamSubscription,
@@ -88,6 +88,8 @@ pub struct VhostHandle {
 /// What only the applier knows.
 #[derive(Debug, Default)]
 struct Applier {
+    /// The vhost was deleted; nothing is made in it any more.
+    is_ended: bool,
     exclusive_queues: BTreeMap<ConnectionId, Vec<QueueId>>,
 }
 
@@ -315,7 +317,9 @@ impl VhostHandle {
         }
         let record = {
             let mut applier = self.applier.lock();
+            self.check_alive(&applier)?;
             let mut vhost = Vhost::clone(&self.snapshot.load());
+            self.check_queue_limit(&vhost, &asked)?;
             match vhost.declare_queue(asked, connection, || self.services.next_queue_id())? {
                 (QueueDeclared::Known(record), _) => record,
                 (QueueDeclared::New(record), changes) => {
@@ -577,11 +581,60 @@ impl VhostHandle {
         Ok(QueueDeleted { ready, cancelled })
     }
 
+    /// Ends the vhost with everything in it: the writes that make it so, which belong into one unit with the
+    /// end of the vhost itself.
+    pub(crate) fn end(&self) -> Vec<Write> {
+        let mut applier = self.applier.lock();
+        applier.is_ended = true;
+        applier.exclusive_queues.clear();
+        let snapshot = self.snapshot.load();
+        let mut writes = Vec::new();
+        for record in snapshot.queues() {
+            if let Some(handle) = self.services.registry.queue(record.id) {
+                // Its consumers are connections of this vhost, which are closed.
+                let (_, of_queue, _) = handle.delete(false, false);
+                writes.extend(of_queue);
+                self.services.registry.remove_queue(record.id);
+            }
+        }
+        writes.extend(snapshot.everything_deleted().into_iter().map(Write::Meta));
+        self.end_delays(&writes);
+        self.snapshot.store(Arc::new(Vhost::new(self.name.clone())));
+        self.version.fetch_add(1, Ordering::AcqRel);
+        writes
+    }
+
+    fn check_alive(&self, applier: &Applier) -> Result<(), Refusal> {
+        if applier.is_ended {
+            let vhost = self.name.clone();
+            return Err(Refusal::VhostDeleted { vhost });
+        }
+        Ok(())
+    }
+
+    /// A new queue may be one too many.
+    fn check_queue_limit(&self, vhost: &Vhost, asked: &QueueDeclare) -> Result<(), Refusal> {
+        let directory = self.services.access.directory();
+        let record = directory.vhost(&self.name);
+        let Some(max) = record.and_then(|record| limit(record.max_queues)) else {
+            return Ok(());
+        };
+        if vhost.queue_count() < max || vhost.queue(&asked.name).is_ok() {
+            return Ok(());
+        }
+        Err(Refusal::QueueLimit {
+            name: asked.name.clone(),
+            vhost: self.name.clone(),
+            max,
+        })
+    }
+
     fn change(
         &self,
         change: impl FnOnce(&mut Vhost) -> Result<Vec<MetaChange>, Refusal>,
     ) -> Result<(), Refusal> {
-        let _applier = self.applier.lock();
+        let applier = self.applier.lock();
+        self.check_alive(&applier)?;
         let mut vhost = Vhost::clone(&self.snapshot.load());
         let changes = change(&mut vhost)?;
         self.publish(vhost, changes);
@@ -622,7 +675,15 @@ impl VhostHandle {
     }
 
     fn replace(&self, vhost: Vhost, writes: Vec<Write>) {
-        for write in &writes {
+        self.end_delays(&writes);
+        self.services.send_metadata(writes);
+        self.snapshot.store(Arc::new(vhost));
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Exchanges that are deleted keep no messages any more.
+    fn end_delays(&self, writes: &[Write]) {
+        for write in writes {
             if let Write::Meta(MetaChange::DeleteQueue(id)) = write
                 && let Some(delay) = self.services.registry.remove_delay(*id)
             {
@@ -630,9 +691,6 @@ impl VhostHandle {
                 delay.delete();
             }
         }
-        self.services.send_metadata(writes);
-        self.snapshot.store(Arc::new(vhost));
-        self.version.fetch_add(1, Ordering::AcqRel);
     }
 
     fn usable_queue(

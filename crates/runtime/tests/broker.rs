@@ -11,7 +11,9 @@ use leveret_core::{
     refusal::Refusal,
     vhost::{ExchangeDeclare, QueueDeclare},
 };
-use leveret_runtime::{Answered, Broker, Outbox, Pressure, QueueHandle, StartOptions, VhostHandle};
+use leveret_runtime::{
+    Answered, Broker, NodeOptions, Outbox, Pressure, QueueHandle, StartOptions, VhostHandle,
+};
 use leveret_wire::value::{FieldTable, FieldValue, ShortString};
 use parking_lot::{Condvar, Mutex};
 use tempfile::TempDir;
@@ -101,6 +103,7 @@ impl Scenario {
         let options = StartOptions {
             data_dir: Some(dir.to_owned()),
             store,
+            node: NodeOptions::default(),
         };
         let broker = Broker::start(&options, |failure| panic!("storage failed: {failure}"));
         let broker = broker.expect("a usable directory");

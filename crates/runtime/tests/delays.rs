@@ -18,7 +18,7 @@ use leveret_core::{
     vhost::{ExchangeDeclare, QueueDeclare},
 };
 use leveret_runtime::{
-    Answered, Broker, Clock, DelayHandle, Outbox, Pressure, StartOptions, VhostHandle,
+    Answered, Broker, Clock, DelayHandle, NodeOptions, Outbox, Pressure, StartOptions, VhostHandle,
 };
 use leveret_wire::value::{FieldTable, FieldValue, ShortString};
 use parking_lot::{Condvar, Mutex};
@@ -91,6 +91,7 @@ impl DelayScenario {
         let options = StartOptions {
             data_dir: Some(dir.to_owned()),
             store: leveret_store::Options::default(),
+            node: NodeOptions::default(),
         };
         let broker = Broker::start(&options, |failure| panic!("storage failed: {failure}"));
         let broker = broker.expect("a usable directory");

@@ -10,7 +10,9 @@ use leveret_core::{
     refusal::Refusal,
     vhost::QueueDeclare,
 };
-use leveret_runtime::{Answered, Broker, Outbox, Pressure, QueueHandle, StartOptions, VhostHandle};
+use leveret_runtime::{
+    Answered, Broker, NodeOptions, Outbox, Pressure, QueueHandle, StartOptions, VhostHandle,
+};
 use leveret_wire::value::{FieldTable, FieldValue, ShortString};
 use parking_lot::{Condvar, Mutex};
 use tempfile::TempDir;
@@ -83,6 +85,7 @@ impl Scenario {
         let options = StartOptions {
             data_dir: Some(dir.to_owned()),
             store: leveret_store::Options::default(),
+            node: NodeOptions::default(),
         };
         let broker = Broker::start(&options, |failure| panic!("storage failed: {failure}"));
         let broker = broker.expect("a usable directory");

@@ -1,6 +1,6 @@
 //! Carries out what a session cannot answer by itself.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use leveret_core::{
     ids::{ChannelKey, ConnectionId, ConsumerId},
@@ -9,10 +9,13 @@ use leveret_core::{
     refusal::Refusal,
     vhost,
 };
-use leveret_runtime::{Broker, QueueHandle, ReplyAddress, VhostHandle};
+use leveret_runtime::{
+    Broker, ChannelRefused, ChannelState, ConnectionFacts, ConnectionState, ConsumerState,
+    OpenRefused, QueueHandle, ReplyAddress, VhostHandle,
+};
 use leveret_session::{
-    Answer, Call, ChannelEnd, Consume, ExchangeBind, ExchangeDeclare, ExchangeUnbind, Get, Login,
-    OpenRefusal, QueueBind, QueueDeclare, QueueUnbind,
+    Answer, Call, ChannelEnd, ChannelStatus, ConnectionStatus, Consume, ExchangeBind,
+    ExchangeDeclare, ExchangeUnbind, Get, Login, OpenRefusal, QueueBind, QueueDeclare, QueueUnbind,
 };
 use leveret_wire::value::{FieldTable, ShortString};
 use tracing::info;
@@ -23,10 +26,17 @@ use crate::{outbox::ConnectionOutbox, stage::Stage};
 #[derive(Debug)]
 pub(crate) struct Calls {
     pub(crate) id: ConnectionId,
-    pub(crate) peer: IpAddr,
+    pub(crate) peer: SocketAddr,
     pub(crate) broker: Arc<Broker>,
     pub(crate) outbox: Arc<ConnectionOutbox>,
     vhost: Option<Arc<VhostHandle>>,
+    /// Since the vhost was opened.
+    facts: Option<Arc<ConnectionFacts>>,
+    local: SocketAddr,
+    /// What the client said of itself, and how it logged in; until the vhost is opened.
+    introduction: Option<(FieldTable, &'static str)>,
+    /// Arguments of those consumers that have some.
+    consumer_arguments: BTreeMap<ConsumerId, FieldTable>,
     /// Of the channels that consume replies, one each.
     reply_addresses: BTreeMap<ChannelKey, ReplyAddress>,
 }
@@ -44,7 +54,8 @@ pub(crate) enum Afterwards {
 impl Calls {
     pub(crate) const fn new(
         id: ConnectionId,
-        peer: IpAddr,
+        peer: SocketAddr,
+        local: SocketAddr,
         broker: Arc<Broker>,
         outbox: Arc<ConnectionOutbox>,
     ) -> Self {
@@ -54,6 +65,10 @@ impl Calls {
             broker,
             outbox,
             vhost: None,
+            facts: None,
+            local,
+            introduction: None,
+            consumer_arguments: BTreeMap::new(),
             reply_addresses: BTreeMap::new(),
         }
     }
@@ -65,15 +80,19 @@ impl Calls {
         stage: &mut Stage,
     ) -> (Answer, Afterwards) {
         let answer = match call {
-            Call::Login(login) => self.login(&login),
+            Call::Login(login) => self.login(login),
             Call::OpenVhost { vhost, user } => self.open_vhost(&vhost, &user, stage),
-            Call::OpenChannel(_) | Call::CatchUp | Call::UpdateSecret { .. } => Answer::Done,
+            Call::OpenChannel(_) => self.open_channel(),
+            Call::CatchUp | Call::UpdateSecret { .. } => Answer::Done,
             Call::Commit(_) => Answer::Committed {
                 accepted: self.outbox.committed().await,
             },
             Call::CloseChannel(end) => {
                 stage.forget(end.channel);
                 self.release(&end);
+                if let Some(facts) = &self.facts {
+                    self.broker.close_channel(facts);
+                }
                 Answer::Done
             }
             Call::CloseConnection { channels } => {
@@ -91,6 +110,7 @@ impl Calls {
                 }
                 self.outbox
                     .remove_consumers(|known| *known == cancel.consumer);
+                self.consumer_arguments.remove(&cancel.consumer);
                 Answer::Done
             }
             Call::ConsumeReplies(consumer) => {
@@ -195,17 +215,21 @@ impl Calls {
         if let Some(vhost) = &self.vhost {
             vhost.connection_gone(self.id);
         }
+        if let Some(facts) = &self.facts {
+            self.broker.close_connection(facts);
+        }
     }
 
-    fn login(&self, login: &Login) -> Answer {
-        match self
-            .broker
-            .login(login.user.as_bytes(), login.password.expose(), self.peer)
-        {
-            Ok(user) => Answer::LoggedIn {
-                user: user.name,
-                impersonator: user.tags.iter().any(|tag| tag == "impersonator"),
-            },
+    fn login(&mut self, login: Login) -> Answer {
+        let (name, password) = (login.user.as_bytes(), login.password.expose());
+        match self.broker.login(name, password, self.peer.ip()) {
+            Ok(user) => {
+                self.introduction = Some((login.client_properties, login.mechanism.name()));
+                Answer::LoggedIn {
+                    user: user.name,
+                    impersonator: user.tags.iter().any(|tag| tag == "impersonator"),
+                }
+            }
             Err(reason) => {
                 info!(user = %login.user, peer = %self.peer, %reason, "login refused");
                 Answer::LoginRefused
@@ -214,16 +238,91 @@ impl Calls {
     }
 
     fn open_vhost(&mut self, name: &ShortString, user: &ShortString, stage: &mut Stage) -> Answer {
-        match self.broker.vhost(name) {
+        let (client_properties, mechanism) = self.introduction.take().unwrap_or_default();
+        let facts = Arc::new(ConnectionFacts {
+            id: self.id,
+            user: user.clone(),
+            vhost: name.clone(),
+            peer: self.peer,
+            local: self.local,
+            connected_at: self.broker.now(),
+            client_properties,
+            mechanism,
+        });
+        let control = self.outbox.clone();
+        match self.broker.open_connection(facts.clone(), control) {
             Ok(vhost) => {
                 info!(%user, vhost = %name, "connection opened");
-                stage.open_vhost(vhost.clone());
+                stage.open_vhost(vhost.clone(), user.clone());
                 self.vhost = Some(vhost);
+                self.facts = Some(facts);
                 Answer::Done
             }
-            Err(_) => Answer::OpenRefused(OpenRefusal::VhostNotFound {
-                vhost: name.clone(),
-            }),
+            Err(refused) => {
+                info!(%user, vhost = %name, %refused, "connection refused");
+                Answer::OpenRefused(open_refusal(refused, &facts))
+            }
+        }
+    }
+
+    fn open_channel(&self) -> Answer {
+        let Some(facts) = &self.facts else {
+            return Answer::Done;
+        };
+        let refusal = match self.broker.open_channel(facts) {
+            Ok(()) => return Answer::Done,
+            Err(ChannelRefused::UserLimit(max)) => OpenRefusal::UserChannels {
+                user: facts.user.clone(),
+                max,
+            },
+            Err(ChannelRefused::NodeLimit(max)) => OpenRefusal::NodeChannels {
+                node: self.broker.node().name.clone(),
+                max,
+            },
+        };
+        Answer::OpenRefused(refusal)
+    }
+
+    /// What the connection does, as far as its session knows.
+    pub(crate) fn channel_states(
+        &self,
+        status: ConnectionStatus,
+        stage: &Stage,
+    ) -> ConnectionState {
+        let ConnectionStatus {
+            channel_max,
+            frame_max,
+            heartbeat_secs,
+            channels,
+        } = status;
+        let consumer = |(id, tag)| ConsumerState {
+            id,
+            tag,
+            arguments: self
+                .consumer_arguments
+                .get(&id)
+                .cloned()
+                .unwrap_or_default(),
+        };
+        let channel = |channel: ChannelStatus| ChannelState {
+            key: channel.key,
+            is_confirming: channel.is_confirming,
+            is_transactional: channel.is_transactional,
+            prefetch: channel.prefetch,
+            unacked: channel.unacked,
+            unconfirmed: self
+                .outbox
+                .with(|outgoing| outgoing.unconfirmed(channel.key)),
+            uncommitted: stage.uncommitted(channel.key),
+            acks_uncommitted: channel.acks_uncommitted,
+            consumers: channel.consumers.into_iter().map(consumer).collect(),
+        };
+        ConnectionState {
+            channel_max,
+            frame_max,
+            heartbeat_secs,
+            channels: channels.into_iter().map(channel).collect(),
+            ..ConnectionState::default()
         }
     }
 
@@ -257,7 +356,7 @@ impl Calls {
         })
     }
 
-    async fn consume(&self, consume: Consume) -> (Answer, Afterwards) {
+    async fn consume(&mut self, consume: Consume) -> (Answer, Afterwards) {
         let Consume {
             consumer,
             no_ack,
@@ -285,6 +384,9 @@ impl Calls {
         {
             Ok(queue) => {
                 self.outbox.add_consumer(consumer, queue.clone());
+                if !consume.arguments.is_empty() {
+                    self.consumer_arguments.insert(consumer, consume.arguments);
+                }
                 (
                     Answer::ConsumeOk { queue: queue.id() },
                     Afterwards::Serve(queue, consumer),
@@ -331,6 +433,8 @@ impl Calls {
     fn release(&mut self, end: &ChannelEnd) {
         let ChannelEnd { channel, queues } = end;
         self.reply_addresses.remove(channel);
+        self.consumer_arguments
+            .retain(|consumer, _| consumer.channel != *channel);
         for queue in queues.iter().filter_map(|&id| self.broker.queue(id)) {
             queue.submit(&mut vec![Command::Release {
                 channel: *channel,
@@ -349,6 +453,17 @@ impl Calls {
         self.vhost
             .as_ref()
             .expect("the session asks only in an open vhost")
+    }
+}
+
+fn open_refusal(refused: OpenRefused, facts: &ConnectionFacts) -> OpenRefusal {
+    let (vhost, user) = (facts.vhost.clone(), facts.user.clone());
+    match refused {
+        OpenRefused::NodeLimit(max) => OpenRefusal::NodeConnections { max },
+        OpenRefused::NoVhost => OpenRefusal::VhostNotFound { vhost },
+        OpenRefused::VhostLimit(max) => OpenRefusal::VhostConnections { vhost, user, max },
+        OpenRefused::UserLimit(max) => OpenRefusal::UserConnections { user, max },
+        OpenRefused::NoPermission => OpenRefusal::NoPermission { vhost, user },
     }
 }
 

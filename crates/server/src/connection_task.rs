@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leveret_runtime::{Broker, Outbox};
+use leveret_runtime::{Broker, ConnectionState, Outbox};
 use leveret_session::{CloseHow, Connection, Input, Millis, News, Settings, Step, Tick};
 use leveret_wire::reply_code::ReplyCode;
 use tokio::{
@@ -22,7 +22,7 @@ use tracing::{Instrument, Span, debug, info, info_span, warn};
 
 use crate::{
     calls::{Afterwards, Calls},
-    outbox::{ConnectionOutbox, End},
+    outbox::{ConnectionOutbox, End, Order},
     stage::Stage,
     writer,
 };
@@ -62,6 +62,10 @@ async fn serve(accepted: Accepted, id: leveret_core::ids::ConnectionId) {
         settings,
         stopping,
     } = accepted;
+    let Ok(local) = stream.local_addr() else {
+        // It was reset before it was looked at.
+        return;
+    };
     let started = Instant::now();
     let outbox = Arc::new(ConnectionOutbox::new(started));
     broker.connect(id, outbox.clone() as Arc<dyn Outbox>);
@@ -72,10 +76,11 @@ async fn serve(accepted: Accepted, id: leveret_core::ids::ConnectionId) {
         session: Connection::new(id, outbox.now(), settings),
         input: Input::new(),
         stage: Stage::new(broker.clone()),
-        calls: Calls::new(id, peer.ip(), broker.clone(), outbox.clone()),
+        calls: Calls::new(id, peer, local, broker.clone(), outbox.clone()),
         news: News::default(),
         socket,
         read_bytes: READ_BYTES_MIN,
+        received_bytes: 0,
         stopping,
         beat: Beat {
             started,
@@ -98,6 +103,8 @@ struct Reader {
     socket: OwnedReadHalf,
     /// How much the next read may take.
     read_bytes: usize,
+    /// How much came so far.
+    received_bytes: u64,
     stopping: watch::Receiver<bool>,
     beat: Beat,
     broker: Arc<Broker>,
@@ -212,6 +219,12 @@ impl Reader {
             let deadline = self.beat.deadline(&self.session);
             tokio::select! {
                 biased;
+                // First, since a client may never stop sending.
+                () = self.outbox.ordered() => {
+                    if self.obey() {
+                        return ControlFlow::Continue(());
+                    }
+                }
                 readable = self.socket.readable() => {
                     match readable.and_then(|()| self.read()) {
                         Ok(0) => return self.lost("the client closed the socket"),
@@ -232,10 +245,37 @@ impl Reader {
         }
     }
 
+    /// Does what operators asked for; `true` when the session has to go on by it.
+    fn obey(&mut self) -> bool {
+        let mut closes = false;
+        for order in self.outbox.take_orders() {
+            match order {
+                Order::Close(text) => {
+                    self.session.force_close(ReplyCode::ConnectionForced, &text);
+                    closes = true;
+                }
+                Order::Inspect(answer) => {
+                    self.learn();
+                    let state = self
+                        .calls
+                        .channel_states(self.session.status(), &self.stage);
+                    // Whoever asked may have lost patience.
+                    let _ = answer.send(ConnectionState {
+                        received_bytes: self.received_bytes,
+                        sent_bytes: self.outbox.sent_bytes(),
+                        ..state
+                    });
+                }
+            }
+        }
+        closes
+    }
+
     fn read(&mut self) -> io::Result<usize> {
         let buffer = self.input.buffer_mut();
         buffer.reserve(self.read_bytes);
         let read = self.socket.try_read_buf(buffer)?;
+        self.received_bytes += read as u64;
         if read >= self.read_bytes {
             self.read_bytes = (self.read_bytes * 2).min(READ_BYTES_MAX);
         } else if read < self.read_bytes / 4 {

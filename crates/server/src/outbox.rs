@@ -14,10 +14,12 @@ use leveret_core::{
     message::Message,
     queue::Delivery,
 };
-use leveret_runtime::{Answered, Outbox, Pressure, QueueHandle};
+use leveret_runtime::{
+    Answered, ConnectionControl, ConnectionState, Outbox, Pressure, QueueHandle,
+};
 use leveret_session::{Millis, Outgoing};
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 /// Above this many bytes the connection's consumers pause: a slow reader never costs more memory.
 const HIGH_WATER_BYTES: usize = 8 * 1024 * 1024;
@@ -35,10 +37,24 @@ pub(crate) struct ConnectionOutbox {
     bell: Notify,
     /// Rings when a commit is decided; one reader waits for one commit.
     commit_bell: Notify,
+    /// What operators asked of the reader, and its bell.
+    orders: Mutex<Vec<Order>>,
+    order_bell: Notify,
+    /// Bytes that left.
+    sent_bytes: AtomicU64,
     /// Monotonic time zero of this connection.
     started: Instant,
     /// When the writer last wrote something, in milliseconds.
     written_at: AtomicU64,
+}
+
+/// What an operator asks of a connection.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Close with 320 and this text.
+    Close(String),
+    /// Tell what the connection does.
+    Inspect(oneshot::Sender<ConnectionState>),
 }
 
 #[derive(Debug)]
@@ -73,6 +89,9 @@ impl ConnectionOutbox {
             state: Mutex::new(state),
             bell: Notify::new(),
             commit_bell: Notify::new(),
+            orders: Mutex::new(Vec::new()),
+            order_bell: Notify::new(),
+            sent_bytes: AtomicU64::new(0),
             started,
             written_at: AtomicU64::new(0),
         }
@@ -134,8 +153,27 @@ impl ConnectionOutbox {
         state.end
     }
 
+    /// Waits until an operator asks something.
+    pub(crate) async fn ordered(&self) {
+        self.order_bell.notified().await;
+    }
+
+    pub(crate) fn take_orders(&self) -> Vec<Order> {
+        std::mem::take(&mut *self.orders.lock())
+    }
+
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes.load(Ordering::Relaxed)
+    }
+
+    fn order(&self, order: Order) {
+        self.orders.lock().push(order);
+        self.order_bell.notify_one();
+    }
+
     /// The writer wrote what it took: consumers that waited for that go on.
-    pub(crate) fn wrote(&self) {
+    pub(crate) fn wrote(&self, bytes: u64) {
+        self.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.written_at.store(self.now().get(), Ordering::Relaxed);
         let resumed: Vec<(ConsumerId, Arc<QueueHandle>)> = {
             let State {
@@ -168,6 +206,16 @@ impl ConnectionOutbox {
         if has_work {
             self.bell.notify_one();
         }
+    }
+}
+
+impl ConnectionControl for ConnectionOutbox {
+    fn close(&self, text: &str) {
+        self.order(Order::Close(text.to_owned()));
+    }
+
+    fn inspect(&self, answer: oneshot::Sender<ConnectionState>) {
+        self.order(Order::Inspect(answer));
     }
 }
 

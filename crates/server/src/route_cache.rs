@@ -5,7 +5,9 @@ use std::{collections::HashMap, sync::Arc};
 use foldhash::fast::RandomState;
 use leveret_core::{
     message::Message,
-    refusal::Refusal,
+    record::ExchangeKind,
+    refusal::{ObjectKind, Refusal},
+    rights::{Right, Rights},
     vhost::{self, Hold, Remember, Routable, Vhost},
 };
 use leveret_runtime::{Broker, DelayHandle, QueueHandle, ReplyTarget, VhostHandle, is_reply_name};
@@ -39,28 +41,40 @@ impl From<Arc<Route>> for Found {
     }
 }
 
-/// Answers that hold as long as the vhost's snapshot does.
+/// Answers that hold as long as the vhost's snapshot and the user's rights do: a route that is known is one the
+/// user may write to.
 #[derive(Debug)]
 pub(crate) struct RouteCache {
     broker: Arc<Broker>,
     vhost: Arc<VhostHandle>,
     version: u64,
     snapshot: Arc<Vhost>,
+    user: ShortString,
+    rights_version: u64,
+    rights: Arc<Rights>,
+    /// The exchange that was written to last without a route to remember.
+    written: Option<ShortString>,
     routes: HashMap<Box<[u8]>, Arc<Route>, RandomState>,
     /// Exchange and routing key of the look-up at hand; kept for its capacity.
     key: Vec<u8>,
 }
 
 impl RouteCache {
-    pub(crate) fn new(broker: Arc<Broker>, vhost: Arc<VhostHandle>) -> Self {
+    pub(crate) fn new(broker: Arc<Broker>, vhost: Arc<VhostHandle>, user: ShortString) -> Self {
         // Version before snapshot: a change in between costs a needless refresh, never a stale route.
         let version = vhost.version();
         let snapshot = vhost.snapshot();
+        let rights_version = broker.directory_version();
+        let rights = broker.rights(vhost.name(), &user);
         Self {
             broker,
             vhost,
             version,
             snapshot,
+            user,
+            rights_version,
+            rights,
+            written: None,
             routes: HashMap::default(),
             key: Vec::new(),
         }
@@ -80,11 +94,14 @@ impl RouteCache {
             let mut keys = Vec::with_capacity(1 + extra_keys.len());
             keys.push(routing_key.clone());
             keys.extend_from_slice(extra_keys);
+            self.check_write(exchange)?;
+            self.check_topics(exchange, &keys)?;
             let found = self.snapshot.route(exchange, &keys, message)?;
             return Ok(self.found(found));
         }
         if exchange.is_empty() && is_reply_name(routing_key) {
             // No queue has such a name, and there may be one for each request.
+            self.check_write(exchange)?;
             return Ok(Arc::<Route>::default().into());
         }
         self.key.clear();
@@ -96,6 +113,8 @@ impl RouteCache {
             return Ok(route.clone().into());
         }
         let keys = std::slice::from_ref(routing_key);
+        self.check_write(exchange)?;
+        self.check_topics(exchange, keys)?;
         let found = self.snapshot.route(exchange, keys, message)?;
         let by_key_alone = found.by_key_alone;
         let found = self.found(found);
@@ -158,6 +177,7 @@ impl RouteCache {
     /// The exchange could be published to.
     pub(crate) fn check_exchange(&mut self, exchange: &ShortString) -> Result<(), Refusal> {
         self.refresh();
+        self.check_write(exchange)?;
         self.snapshot
             .route(exchange, &[], &FieldTable::default)
             .map(|_| ())
@@ -175,7 +195,56 @@ impl RouteCache {
         }
     }
 
+    /// What the user may do at this moment.
+    pub(crate) fn rights(&mut self) -> Arc<Rights> {
+        self.refresh();
+        self.rights.clone()
+    }
+
+    /// The type of this exchange, if it exists.
+    pub(crate) fn exchange_kind(&mut self, name: &ShortString) -> Option<ExchangeKind> {
+        self.refresh();
+        let found = self.snapshot.exchange(name).ok()?;
+        Some(found.record().kind)
+    }
+
+    /// Whether there is such a queue.
+    pub(crate) fn has_queue(&mut self, name: &ShortString) -> bool {
+        self.refresh();
+        self.snapshot.queue(name).is_ok()
+    }
+
+    fn check_write(&mut self, exchange: &ShortString) -> Result<(), Refusal> {
+        if self.written.as_ref() == Some(exchange) {
+            return Ok(());
+        }
+        self.rights
+            .check(Right::Write, ObjectKind::Exchange, exchange)?;
+        self.written = Some(exchange.detach());
+        Ok(())
+    }
+
+    /// What is said of keys holds for topic exchanges; one that is missing or internal is refused as such.
+    fn check_topics(&self, exchange: &ShortString, keys: &[ShortString]) -> Result<(), Refusal> {
+        if !self.rights.has_topics(exchange) {
+            return Ok(());
+        }
+        let record = self.snapshot.exchange(exchange)?.record();
+        if record.internal || record.kind != ExchangeKind::Topic {
+            return Ok(());
+        }
+        keys.iter()
+            .try_for_each(|key| self.rights.check_topic(Right::Write, exchange, key))
+    }
+
     fn refresh(&mut self) {
+        let rights_version = self.broker.directory_version();
+        if rights_version != self.rights_version {
+            self.rights_version = rights_version;
+            self.rights = self.broker.rights(self.vhost.name(), &self.user);
+            self.written = None;
+            self.routes.clear();
+        }
         let version = self.vhost.version();
         if version != self.version {
             self.version = version;

@@ -7,7 +7,9 @@ use leveret_core::{
     ids::{ChannelKey, QueueId},
     message::{Life, Message, MessageParts},
     queue::{Command, Confirm},
+    record::ExchangeKind,
     refusal::Refusal,
+    rights::Rights,
     vhost::{Hold, Occasion, Routable},
 };
 use leveret_runtime::{Broker, DelayHandle, QueueHandle, ReplyTarget, VhostHandle, generate_name};
@@ -137,8 +139,14 @@ impl Stage {
         }
     }
 
-    pub(crate) fn open_vhost(&mut self, vhost: Arc<VhostHandle>) {
-        self.routes = Some(RouteCache::new(self.broker.clone(), vhost));
+    pub(crate) fn open_vhost(&mut self, vhost: Arc<VhostHandle>, user: ShortString) {
+        self.routes = Some(RouteCache::new(self.broker.clone(), vhost, user));
+    }
+
+    /// Publishes of this channel that wait for its commit.
+    pub(crate) fn uncommitted(&self, channel: ChannelKey) -> u64 {
+        let pending = self.transactions.get(&channel);
+        pending.map_or(0, |pending| pending.len() as u64)
     }
 
     /// Whether anything was published since the last call.
@@ -351,6 +359,18 @@ impl Sink for Stage {
         exchange: &ShortString,
     ) -> Result<(), Refusal> {
         self.routes().check_exchange(exchange)
+    }
+
+    fn rights(&mut self) -> Arc<Rights> {
+        self.routes().rights()
+    }
+
+    fn exchange_kind(&mut self, name: &ShortString) -> Option<ExchangeKind> {
+        self.routes().exchange_kind(name)
+    }
+
+    fn has_queue(&mut self, name: &ShortString) -> bool {
+        self.routes().has_queue(name)
     }
 
     fn settle(&mut self, settle: Settle) {

@@ -29,11 +29,12 @@ pub(crate) async fn run(mut socket: OwnedWriteHalf, outbox: Arc<ConnectionOutbox
             outbox.rung().await;
             continue;
         }
+        let bytes: usize = segments.iter().map(Bytes::len).sum();
         if let Err(reason) = write_all(&mut socket, &mut segments).await {
             debug!(%reason, "the peer does not take any more");
             return;
         }
-        outbox.wrote();
+        outbox.wrote(bytes as u64);
     }
 }
 

@@ -10,12 +10,13 @@ mod content;
 mod ledger;
 mod publish;
 mod replies;
+mod rights;
 mod topology;
 mod transaction;
 
 use bytes::{Bytes, BytesMut};
 use leveret_core::{
-    ids::{ChannelKey, QueueId},
+    ids::{ChannelKey, ConsumerId, QueueId},
     queue::Outcome,
     refusal::Refusal,
 };
@@ -40,6 +41,7 @@ use crate::{
     error::{ChannelError, ConnectionError, Fault, MethodIds},
     outgoing::Delivered,
     sink::{Promise, Routed, Settle, Sink},
+    status::ChannelStatus,
 };
 
 /// Class and method of `basic.publish`, which faults of its content blame.
@@ -198,6 +200,27 @@ impl Channel {
         ChannelEnd {
             channel: self.key,
             queues,
+        }
+    }
+
+    /// What it does at this moment.
+    pub(crate) fn status(&self) -> ChannelStatus {
+        let channel = self.key;
+        let on_queues = self.consumers.iter();
+        let replies = self.reply_consumer.iter();
+        let consumers = on_queues
+            .chain(replies.map(|known| (known.number, &known.tag)))
+            .map(|(number, tag)| (ConsumerId { channel, number }, tag.clone()));
+        ChannelStatus {
+            key: channel,
+            is_confirming: matches!(self.mode, Mode::Confirm { .. }),
+            is_transactional: matches!(self.mode, Mode::Tx(_)),
+            prefetch: self.prefetch,
+            unacked: self.ledger.iter().count() as u64,
+            acks_uncommitted: self
+                .open_transaction()
+                .map_or(0, |transaction| transaction.queues().count() as u64),
+            consumers: consumers.collect(),
         }
     }
 
@@ -367,7 +390,7 @@ impl Channel {
         match method {
             Method::Basic(method) => self.basic(method, sink, replies),
             Method::Queue(method) => self.queue(method, sink),
-            Method::Exchange(method) => self.exchange(method),
+            Method::Exchange(method) => Self::exchange(method, sink),
             Method::Channel(method) => self.channel(method, replies),
             Method::Confirm(method) => self.confirm(method, replies),
             Method::Tx(method) => self.tx(&method, sink, replies),
@@ -475,7 +498,7 @@ impl Channel {
             basic::Basic::Qos(qos) => self.qos(&qos, replies)?,
             basic::Basic::Consume(consume) => return self.consume(consume, sink),
             basic::Basic::Cancel(cancel) => return Ok(self.cancel(cancel, replies)),
-            basic::Basic::Get(get) => return self.get(get),
+            basic::Basic::Get(get) => return self.get(get, sink),
             basic::Basic::Recover(basic::Recover { requeue }) => {
                 return consuming::recover(requeue, true);
             }

@@ -35,6 +35,7 @@ use crate::{
     outgoing::{Capabilities, News, Outgoing},
     settings::{Mechanism, Settings},
     sink::{Settle, Sink},
+    status::ConnectionStatus,
     time::Millis,
 };
 
@@ -358,6 +359,25 @@ impl Connection {
             | Phase::Closed
             | Phase::Draining { .. }
             | Phase::Over => Vec::new(),
+        }
+    }
+
+    /// What the connection and its channels are doing. To be exact, what was delivered has to be learned of before.
+    #[must_use]
+    pub fn status(&self) -> ConnectionStatus {
+        match &self.phase {
+            Phase::Running(running) => ConnectionStatus {
+                heartbeat_secs: self.heartbeat_secs,
+                ..running.status()
+            },
+            Phase::Header
+            | Phase::Start
+            | Phase::Tune(_)
+            | Phase::Open(..)
+            | Phase::Closing
+            | Phase::Closed
+            | Phase::Draining { .. }
+            | Phase::Over => ConnectionStatus::default(),
         }
     }
 

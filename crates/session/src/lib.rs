@@ -34,6 +34,7 @@ mod input;
 mod outgoing;
 pub mod settings;
 mod sink;
+mod status;
 mod time;
 
 pub use call::{
@@ -47,4 +48,5 @@ pub use input::Input;
 pub use outgoing::{Capabilities, Delivered, News, Outgoing};
 pub use settings::{Mechanism, Settings};
 pub use sink::{Commit, Promise, Publish, Routed, Settle, Sink};
+pub use status::{ChannelStatus, ConnectionStatus};
 pub use time::Millis;

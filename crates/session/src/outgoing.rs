@@ -373,6 +373,13 @@ impl Outgoing {
         }
     }
 
+    /// Publishes of a channel whose confirms are owed.
+    #[must_use]
+    pub fn unconfirmed(&mut self, channel: ChannelKey) -> u64 {
+        self.channel(channel)
+            .map_or(0, |known| known.confirms.owed())
+    }
+
     /// Writes the confirms that are decided, in the order of the publishes: runs of the same outcome
     /// become one frame. To be called once per batch.
     pub fn flush_confirms(&mut self) {

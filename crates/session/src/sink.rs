@@ -1,11 +1,15 @@
 //! Where the hot path goes: publishes and settles, staged by the server and submitted per queue.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use leveret_core::{
     ids::{ChannelKey, QueueId, Seq},
     message::Message,
     queue::Outcome,
+    record::ExchangeKind,
     refusal::Refusal,
+    rights::Rights,
 };
 use leveret_wire::{content::RawProperties, value::ShortString};
 
@@ -34,6 +38,15 @@ pub trait Sink {
         channel: ChannelKey,
         exchange: &ShortString,
     ) -> Result<(), Refusal>;
+
+    /// What the user may do at this moment; asked for each method anew.
+    fn rights(&mut self) -> Arc<Rights>;
+
+    /// The type of this exchange, if it exists.
+    fn exchange_kind(&mut self, name: &ShortString) -> Option<ExchangeKind>;
+
+    /// Whether there is such a queue.
+    fn has_queue(&mut self, name: &ShortString) -> bool;
 
     /// Stages what was published in a transaction, in the order it came, and behind all of that what
     /// was settled. [`crate::Call::Commit`] follows at once.

@@ -25,7 +25,7 @@ use crate::{
     table::{
         bindings, commits, dropped, exchanges,
         marks::{self, Mark},
-        messages, queue_states, queues, users, vhosts,
+        messages, parameters, permissions, queue_states, queues, users, vhosts,
     },
 };
 
@@ -291,11 +291,12 @@ impl Batch {
         let small = &families.small;
         self.row_count += 1;
         match change {
-            MetaChange::PutVhost(name) => {
-                let key = vhosts::key(name);
+            MetaChange::PutVhost(vhost) => {
+                let key = vhosts::key(&vhost.name);
                 self.rows
-                    .put_cf(small, key, vhosts::encode(&mut self.row, &key, name));
+                    .put_cf(small, key, vhosts::encode(&mut self.row, &key, vhost));
             }
+            MetaChange::DeleteVhost(name) => self.rows.delete_cf(small, vhosts::key(name)),
             MetaChange::PutExchange(exchange) => {
                 let key = exchanges::key(&exchange.vhost, &exchange.name);
                 self.rows
@@ -323,6 +324,37 @@ impl Batch {
                 let key = users::key(&user.name);
                 self.rows
                     .put_cf(small, key, users::encode(&mut self.row, &key, user));
+            }
+            MetaChange::DeleteUser(name) => self.rows.delete_cf(small, users::key(name)),
+            MetaChange::PutPermission(permission) => {
+                let key = permissions::key(&permission.vhost, &permission.user);
+                let value = permissions::encode(&mut self.row, &key, permission);
+                self.rows.put_cf(small, key, value);
+            }
+            MetaChange::DeletePermission { vhost, user } => {
+                self.rows.delete_cf(small, permissions::key(vhost, user));
+            }
+            MetaChange::PutTopicPermission(permission) => {
+                let (vhost, user) = (&permission.vhost, &permission.user);
+                let key = permissions::topic_key(vhost, user, &permission.exchange);
+                let value = permissions::encode_topic(&mut self.row, &key, permission);
+                self.rows.put_cf(small, key, value);
+            }
+            MetaChange::DeleteTopicPermission {
+                vhost,
+                user,
+                exchange,
+            } => {
+                let key = permissions::topic_key(vhost, user, exchange);
+                self.rows.delete_cf(small, key);
+            }
+            MetaChange::PutParameter(parameter) => {
+                let key = parameters::key(parameter);
+                let value = parameters::encode(&mut self.row, &key, parameter);
+                self.rows.put_cf(small, key, value);
+            }
+            MetaChange::DeleteParameter(parameter) => {
+                self.rows.delete_cf(small, parameters::key(parameter));
             }
             MetaChange::NextQueueId(next) => {
                 let key = marks::key(Mark::NextQueueId);

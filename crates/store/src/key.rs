@@ -105,16 +105,22 @@ pub(crate) enum Kind {
     Queue = 4,
     Binding = 5,
     User = 6,
+    Permission = 7,
+    TopicPermission = 8,
+    Parameter = 9,
 }
 
 impl Kind {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 9] = [
         Self::Mark,
         Self::Vhost,
         Self::Exchange,
         Self::Queue,
         Self::Binding,
         Self::User,
+        Self::Permission,
+        Self::TopicPermission,
+        Self::Parameter,
     ];
 
     pub(crate) fn of_key(key: &[u8]) -> Option<Self> {
@@ -268,7 +274,7 @@ mod tests {
             assert_eq!(meta_number_of_key(&meta_number_key(kind, 5)), Some(5));
         }
         assert_eq!(Kind::of_key(&[1, 0]), None);
-        assert_eq!(Kind::of_key(&[1, 7]), None);
+        assert_eq!(Kind::of_key(&[1, 255]), None);
         assert_eq!(Kind::of_key(&[1]), None);
     }
 }

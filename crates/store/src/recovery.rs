@@ -10,9 +10,11 @@ use std::{
 use foldhash::fast::FixedState;
 use leveret_core::{
     ids::QueueId,
-    record::{BindingRecord, ExchangeRecord, QueueRecord, QueueState, UserRecord},
+    record::{
+        BindingRecord, ExchangeRecord, ParameterRecord, PermissionRecord, QueueRecord, QueueState,
+        TopicPermissionRecord, UserRecord, VhostRecord,
+    },
 };
-use leveret_wire::value::ShortString;
 use rocksdb::{DB, Env, ErrorKind, WriteBatch, WriteOptions};
 
 use crate::{
@@ -28,7 +30,7 @@ use crate::{
     table::{
         bindings, commits, exchanges,
         marks::{self, Mark},
-        queue_states, queues, users, vhosts,
+        parameters, permissions, queue_states, queues, users, vhosts,
     },
 };
 
@@ -36,7 +38,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Recovered {
     /// All vhosts.
-    pub vhosts: Vec<ShortString>,
+    pub vhosts: Vec<VhostRecord>,
     /// All exchanges.
     pub exchanges: Vec<ExchangeRecord>,
     /// All queues with their counters.
@@ -47,6 +49,12 @@ pub struct Recovered {
     pub bindings: Vec<BindingRecord>,
     /// All users.
     pub users: Vec<UserRecord>,
+    /// All permissions.
+    pub permissions: Vec<PermissionRecord>,
+    /// All topic permissions.
+    pub topic_permissions: Vec<TopicPermissionRecord>,
+    /// All parameters.
+    pub parameters: Vec<ParameterRecord>,
     /// The next queue gets this id.
     pub next_queue_id: QueueId,
     /// How the store was found.
@@ -183,6 +191,9 @@ fn load(
         queues,
         bindings,
         users,
+        permissions,
+        topic_permissions,
+        parameters,
         next_queue_id,
         ..
     } = recovered;
@@ -193,6 +204,9 @@ fn load(
         held,
         bindings,
         users,
+        permissions,
+        topic_permissions,
+        parameters,
         next_queue_id,
         report,
     };
@@ -239,11 +253,14 @@ fn database_error(dir: &Path, error: rocksdb::Error) -> OpenError {
 
 /// The rows of `meta`.
 struct Meta {
-    vhosts: Vec<ShortString>,
+    vhosts: Vec<VhostRecord>,
     exchanges: Vec<ExchangeRecord>,
     queues: Vec<(QueueRecord, QueueState)>,
     bindings: Vec<BindingRecord>,
     users: Vec<UserRecord>,
+    permissions: Vec<PermissionRecord>,
+    topic_permissions: Vec<TopicPermissionRecord>,
+    parameters: Vec<ParameterRecord>,
     next_queue_id: QueueId,
     /// The commit of the last clean stop.
     clean_stop: u64,
@@ -323,6 +340,9 @@ impl Loading<'_> {
             queues: Vec::new(),
             bindings: Vec::new(),
             users: Vec::new(),
+            permissions: Vec::new(),
+            topic_permissions: Vec::new(),
+            parameters: Vec::new(),
             next_queue_id: QueueId::new(1),
             clean_stop: 0,
         };
@@ -378,6 +398,16 @@ impl Loading<'_> {
                 meta.users
                     .push(users::decode(key, value).map_err(|e| named("a user", e))?);
             }
+            Some(Kind::Permission) => meta
+                .permissions
+                .push(permissions::decode(key, value).map_err(|e| named("a permission", e))?),
+            Some(Kind::TopicPermission) => meta.topic_permissions.push(
+                permissions::decode_topic(key, value)
+                    .map_err(|e| named("a topic permission", e))?,
+            ),
+            Some(Kind::Parameter) => meta
+                .parameters
+                .push(parameters::decode(key, value).map_err(|e| named("a parameter", e))?),
             None => return Err(named("an unknown kind", Damage::Malformed)),
         }
         Ok(())

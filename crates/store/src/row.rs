@@ -68,6 +68,21 @@ impl RowBuf {
             .raw(bytes)
     }
 
+    /// A number of texts, then the texts.
+    pub(crate) fn texts(&mut self, texts: &[String]) -> &mut Self {
+        self.u32(u32::try_from(texts.len()).expect("they came in one request"));
+        for text in texts {
+            self.long(text.as_bytes());
+        }
+        self
+    }
+
+    /// A limit that may be set, to a negative number too.
+    pub(crate) fn limit(&mut self, limit: Option<i64>) -> &mut Self {
+        self.u8(u8::from(limit.is_some()))
+            .raw(&limit.unwrap_or(0).to_be_bytes())
+    }
+
     pub(crate) fn table(&mut self, table: &FieldTable) -> &mut Self {
         let mut bytes = BytesMut::new();
         table.encode_payload(&mut bytes);
@@ -152,6 +167,24 @@ impl<'a> Fields<'a> {
     pub(crate) fn long(&mut self) -> Result<&'a [u8], Damage> {
         let len = usize::try_from(self.u32()?).map_err(|_| Damage::Malformed)?;
         self.raw(len)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<String, Damage> {
+        String::from_utf8(self.long()?.to_vec()).map_err(|_| Damage::Malformed)
+    }
+
+    pub(crate) fn texts(&mut self) -> Result<Vec<String>, Damage> {
+        (0..self.u32()?).map(|_| self.text()).collect()
+    }
+
+    pub(crate) fn limit(&mut self) -> Result<Option<i64>, Damage> {
+        let is_set = match self.u8()? {
+            0 => false,
+            1 => true,
+            _ => return Err(Damage::Malformed),
+        };
+        let limit = self.chunk().map(i64::from_be_bytes)?;
+        Ok(is_set.then_some(limit))
     }
 
     pub(crate) fn table(&mut self) -> Result<FieldTable, Damage> {

@@ -26,7 +26,7 @@ pub const FORMAT: u32 = 1;
 /// One table. The number is part of every row's checksum, and of the key where tables share a column family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Table {
-    /// Vhosts, exchanges, queues, bindings, users, marks.
+    /// Vhosts, exchanges, queues, bindings, users, permissions, parameters, marks.
     Meta = 1,
     /// Messages in queues.
     Messages = 2,

@@ -6,6 +6,8 @@ pub(crate) mod dropped;
 pub(crate) mod exchanges;
 pub(crate) mod marks;
 pub(crate) mod messages;
+pub(crate) mod parameters;
+pub(crate) mod permissions;
 pub(crate) mod queue_states;
 pub(crate) mod queues;
 pub(crate) mod users;

@@ -7,8 +7,9 @@ use common::{Broker, QUEUE, crash_copy, data_dir, put, put_queue, queue_record, 
 use leveret_core::{
     ids::{QueueId, Seq},
     record::{
-        BindingRecord, DelayRecord, Destination, ExchangeKind, ExchangeRecord, MetaChange,
-        QueueRecord, QueueState, UserRecord,
+        BindingRecord, DelayRecord, Destination, ExchangeKind, ExchangeRecord, HashAlgorithm,
+        MetaChange, ParameterRecord, PermissionRecord, QueueRecord, QueueState,
+        TopicPermissionRecord, UserRecord, VhostRecord,
     },
 };
 use leveret_wire::value::{FieldTable, FieldValue};
@@ -51,7 +52,10 @@ fn user(name: &str, tags: &[&str]) -> UserRecord {
     UserRecord {
         name: short(name),
         password_hash: vec![0, 255, 7, 1],
+        algorithm: HashAlgorithm::Sha512,
         tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+        max_connections: Some(-1),
+        max_channels: None,
     }
 }
 
@@ -70,7 +74,7 @@ fn a_store_is_new_until_something_is_committed() {
     let dir = data_dir();
     Broker::open(dir.path()).stop();
     assert!(Broker::open(dir.path()).recovered.report.is_new);
-    Broker::open(dir.path()).commit_meta([MetaChange::PutVhost(short("/"))]);
+    Broker::open(dir.path()).commit_meta([MetaChange::PutVhost(VhostRecord::named(short("/")))]);
     assert!(!Broker::open(dir.path()).recovered.report.is_new);
 }
 
@@ -109,6 +113,39 @@ fn every_kind_of_record_comes_back() {
         binding(Destination::Queue(short("same")), arguments()),
     ];
     let users = [user("guest", &["administrator", "väter"]), user("", &[])];
+    let vhosts = [
+        VhostRecord::named(short("/")),
+        VhostRecord {
+            description: "dépôt".to_owned(),
+            tags: vec!["a".to_owned(), "b".to_owned()],
+            default_queue_type: "classic".to_owned(),
+            tracing: true,
+            protected: true,
+            max_connections: Some(0),
+            max_queues: Some(-1),
+            ..VhostRecord::named(short("ünïcode"))
+        },
+    ];
+    let permission = PermissionRecord {
+        vhost: short("/"),
+        user: short("guest"),
+        configure: "^a".to_owned(),
+        write: String::new(),
+        read: ".*".to_owned(),
+    };
+    let topic_permission = TopicPermissionRecord {
+        vhost: short("/"),
+        user: short("guest"),
+        exchange: short("amq.topic"),
+        write: "^{username}".to_owned(),
+        read: ".*".to_owned(),
+    };
+    let parameter = ParameterRecord {
+        component: "policy".to_owned(),
+        vhost: short("/"),
+        name: "p".to_owned(),
+        value: "{\"pattern\":\"\"}".to_owned(),
+    };
     let state = QueueState {
         head: Seq::new(3),
         next: Seq::new(9),
@@ -122,8 +159,42 @@ fn every_kind_of_record_comes_back() {
     let dir = data_dir();
     let mut broker = Broker::open(dir.path());
     broker.commit_meta([
-        MetaChange::PutVhost(short("/")),
-        MetaChange::PutVhost(short("ünïcode")),
+        MetaChange::PutVhost(vhosts[0].clone()),
+        MetaChange::PutVhost(vhosts[1].clone()),
+        MetaChange::PutVhost(VhostRecord::named(short("gone"))),
+        MetaChange::DeleteVhost(short("gone")),
+        MetaChange::PutUser(user("gone", &[])),
+        MetaChange::DeleteUser(short("gone")),
+    ]);
+    broker.commit_meta([
+        MetaChange::PutPermission(permission.clone()),
+        MetaChange::PutPermission(PermissionRecord {
+            user: short("gone"),
+            ..permission.clone()
+        }),
+        MetaChange::DeletePermission {
+            vhost: short("/"),
+            user: short("gone"),
+        },
+        MetaChange::PutTopicPermission(topic_permission.clone()),
+        MetaChange::PutTopicPermission(TopicPermissionRecord {
+            user: short("gone"),
+            ..topic_permission.clone()
+        }),
+        MetaChange::DeleteTopicPermission {
+            vhost: short("/"),
+            user: short("gone"),
+            exchange: short("amq.topic"),
+        },
+        MetaChange::PutParameter(parameter.clone()),
+        MetaChange::PutParameter(ParameterRecord {
+            name: "gone".to_owned(),
+            ..parameter.clone()
+        }),
+        MetaChange::DeleteParameter(ParameterRecord {
+            name: "gone".to_owned(),
+            ..parameter.clone()
+        }),
     ]);
     broker.commit_meta(exchanges.iter().cloned().map(MetaChange::PutExchange));
     broker.commit_meta([
@@ -137,11 +208,7 @@ fn every_kind_of_record_comes_back() {
 
     let found = Broker::open(dir.path()).recovered;
     assert_eq!(found.vhosts.len(), 2);
-    assert!(
-        ["/", "ünïcode"]
-            .iter()
-            .all(|name| found.vhosts.contains(&short(name)))
-    );
+    assert!(vhosts.iter().all(|vhost| found.vhosts.contains(vhost)));
     assert_eq!(found.exchanges.len(), exchanges.len());
     assert!(
         exchanges
@@ -157,6 +224,9 @@ fn every_kind_of_record_comes_back() {
     );
     assert_eq!(found.users.len(), users.len());
     assert!(users.iter().all(|user| found.users.contains(user)));
+    assert_eq!(found.permissions, [permission]);
+    assert_eq!(found.topic_permissions, [topic_permission]);
+    assert_eq!(found.parameters, [parameter]);
     assert_eq!(found.next_queue_id, QueueId::new(77));
 }
 

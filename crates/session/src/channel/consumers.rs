@@ -43,6 +43,13 @@ impl Consumers {
         }
     }
 
+    /// Numbers and tags.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &ShortString)> {
+        self.by_number
+            .iter()
+            .map(|(number, consumer)| (*number, &consumer.tag))
+    }
+
     /// The queues that are consumed from.
     pub(crate) fn queues(&self) -> impl Iterator<Item = QueueId> {
         self.by_number.values().map(|consumer| consumer.queue)

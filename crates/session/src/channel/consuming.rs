@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use leveret_core::ids::ConsumerId;
 use leveret_wire::{method::basic, value::ShortString};
 
-use super::{Channel, Next, Then, replies::is_reply_to};
+use super::{Channel, Next, Then, replies::is_reply_to, rights};
 use crate::{
     call::{Call, Cancel, Consume, Get},
     error::{ConnectionError, Fault},
@@ -56,6 +56,7 @@ impl Channel {
             return Err(ConnectionError::ConsumerTagInUse { tag: consumer_tag }.into());
         }
         let queue = self.named_queue(&queue)?;
+        rights::queue_read(&queue, sink)?;
         let tag = tag(&consumer_tag, sink);
         let number = self.next_consumer;
         self.next_consumer += 1;
@@ -108,9 +109,10 @@ impl Channel {
         Next::call(call, then)
     }
 
-    pub(super) fn get(&self, get: basic::Get) -> Result<Next, Fault> {
+    pub(super) fn get<S: Sink>(&self, get: basic::Get, sink: &mut S) -> Result<Next, Fault> {
         let basic::Get { queue, no_ack, .. } = get;
         let queue = self.named_queue(&queue)?;
+        rights::queue_read(&queue, sink)?;
         let call = Call::Get(Get {
             channel: self.key,
             queue,

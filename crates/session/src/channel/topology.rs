@@ -1,11 +1,16 @@
 //! `exchange.*` and `queue.*`: from methods to calls.
 
+use leveret_core::refusal::ObjectKind;
 use leveret_wire::{
     method::{Method, exchange, queue},
     value::ShortString,
 };
 
-use super::{Channel, Next, Then, unimplemented};
+use super::{
+    Channel, Next, Then,
+    rights::{self, End},
+    unimplemented,
+};
 use crate::{
     call::{
         Call, ExchangeBind, ExchangeDeclare, ExchangeDelete, ExchangeUnbind, QueueBind,
@@ -16,7 +21,10 @@ use crate::{
 };
 
 impl Channel {
-    pub(super) fn exchange(&self, method: exchange::Exchange) -> Result<Next, Fault> {
+    pub(super) fn exchange<S: Sink>(
+        method: exchange::Exchange,
+        sink: &mut S,
+    ) -> Result<Next, Fault> {
         let next = match method {
             exchange::Exchange::Declare(declare) => {
                 let exchange::Declare {
@@ -30,7 +38,7 @@ impl Channel {
                     arguments,
                     ..
                 } = declare;
-                let call = Call::ExchangeDeclare(ExchangeDeclare {
+                let asked = ExchangeDeclare {
                     exchange: without_line_breaks(&exchange),
                     kind: kind.detach(),
                     passive,
@@ -38,7 +46,9 @@ impl Channel {
                     auto_delete,
                     internal,
                     arguments: arguments.detach(),
-                });
+                };
+                rights::exchange_declare(&asked, sink)?;
+                let call = Call::ExchangeDeclare(asked);
                 Next::call(call, reply(nowait, exchange::DeclareOk {}))
             }
             exchange::Exchange::Delete(delete) => {
@@ -49,6 +59,7 @@ impl Channel {
                     ..
                 } = delete;
                 let exchange = without_line_breaks(&exchange);
+                rights::exchange_delete(&exchange, sink)?;
                 let call = Call::ExchangeDelete(ExchangeDelete {
                     exchange,
                     if_unused,
@@ -64,9 +75,16 @@ impl Channel {
                     arguments,
                     ..
                 } = bind;
+                let destination = without_line_breaks(&destination);
+                let source = without_line_breaks(&source);
+                let end = End {
+                    kind: ObjectKind::Exchange,
+                    name: &destination,
+                };
+                rights::binding(end, &source, &routing_key, sink)?;
                 let call = Call::ExchangeBind(ExchangeBind {
-                    destination: without_line_breaks(&destination),
-                    source: without_line_breaks(&source),
+                    destination,
+                    source,
                     routing_key: routing_key.detach(),
                     arguments: arguments.detach(),
                 });
@@ -81,9 +99,16 @@ impl Channel {
                     arguments,
                     ..
                 } = unbind;
+                let destination = without_line_breaks(&destination);
+                let source = without_line_breaks(&source);
+                let end = End {
+                    kind: ObjectKind::Exchange,
+                    name: &destination,
+                };
+                rights::binding(end, &source, &routing_key, sink)?;
                 let call = Call::ExchangeUnbind(ExchangeUnbind {
-                    destination: without_line_breaks(&destination),
-                    source: without_line_breaks(&source),
+                    destination,
+                    source,
                     routing_key: routing_key.detach(),
                     arguments: arguments.detach(),
                 });
@@ -99,7 +124,7 @@ impl Channel {
 
     pub(super) fn queue<S: Sink>(&self, method: queue::Queue, sink: &mut S) -> Result<Next, Fault> {
         match method {
-            queue::Queue::Declare(declare) => Ok(declare_queue(declare, sink)),
+            queue::Queue::Declare(declare) => declare_queue(declare, sink),
             queue::Queue::Bind(bind) => {
                 let queue::Bind {
                     queue,
@@ -110,9 +135,15 @@ impl Channel {
                     ..
                 } = bind;
                 let (queue, routing_key) = self.binding_end(&queue, &routing_key)?;
+                let exchange = without_line_breaks(&exchange);
+                let end = End {
+                    kind: ObjectKind::Queue,
+                    name: &queue,
+                };
+                rights::binding(end, &exchange, &routing_key, sink)?;
                 let call = Call::QueueBind(QueueBind {
                     queue,
-                    exchange: without_line_breaks(&exchange),
+                    exchange,
                     routing_key,
                     arguments: arguments.detach(),
                 });
@@ -127,9 +158,15 @@ impl Channel {
                     ..
                 } = unbind;
                 let (queue, routing_key) = self.binding_end(&queue, &routing_key)?;
+                let exchange = without_line_breaks(&exchange);
+                let end = End {
+                    kind: ObjectKind::Queue,
+                    name: &queue,
+                };
+                rights::binding(end, &exchange, &routing_key, sink)?;
                 let call = Call::QueueUnbind(QueueUnbind {
                     queue,
-                    exchange: without_line_breaks(&exchange),
+                    exchange,
                     routing_key,
                     arguments: arguments.detach(),
                 });
@@ -137,6 +174,7 @@ impl Channel {
             }
             queue::Queue::Purge(queue::Purge { queue, nowait, .. }) => {
                 let queue = self.named_queue(&queue)?;
+                rights::queue_read(&queue, sink)?;
                 Ok(Next::call(
                     Call::QueuePurge(QueuePurge { queue }),
                     Then::QueuePurged { nowait },
@@ -151,6 +189,7 @@ impl Channel {
                     ..
                 } = delete;
                 let queue = without_line_breaks(&self.named_queue(&queue)?);
+                rights::queue_delete(&queue, sink)?;
                 let call = Call::QueueDelete(QueueDelete {
                     queue,
                     if_unused,
@@ -181,7 +220,7 @@ impl Channel {
     }
 }
 
-fn declare_queue<S: Sink>(declare: queue::Declare, sink: &mut S) -> Next {
+fn declare_queue<S: Sink>(declare: queue::Declare, sink: &mut S) -> Result<Next, Fault> {
     let queue::Declare {
         queue,
         passive,
@@ -194,7 +233,7 @@ fn declare_queue<S: Sink>(declare: queue::Declare, sink: &mut S) -> Next {
     } = declare;
     let queue = without_line_breaks(&queue);
     let server_named = queue.is_empty() && !passive;
-    let call = Call::QueueDeclare(QueueDeclare {
+    let asked = QueueDeclare {
         queue: if server_named {
             sink.generate_name("amq.gen-")
         } else {
@@ -206,8 +245,12 @@ fn declare_queue<S: Sink>(declare: queue::Declare, sink: &mut S) -> Next {
         exclusive,
         auto_delete,
         arguments: arguments.detach(),
-    });
-    Next::call(call, Then::QueueDeclared { nowait })
+    };
+    rights::queue_declare(&asked, sink)?;
+    Ok(Next::call(
+        Call::QueueDeclare(asked),
+        Then::QueueDeclared { nowait },
+    ))
 }
 
 fn reply(nowait: bool, method: impl Into<Method>) -> Then {

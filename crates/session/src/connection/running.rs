@@ -25,6 +25,7 @@ use crate::{
     outgoing::{News, put_return},
     settings::Settings,
     sink::{Routed, Sink},
+    status::ConnectionStatus,
 };
 
 /// What an open connection knows.
@@ -143,6 +144,16 @@ impl Running {
             .filter(|channel| channel.is_open())
             .map(Channel::end)
             .collect()
+    }
+
+    pub(super) fn status(&self) -> ConnectionStatus {
+        let open = self.channels.iter().filter(|channel| channel.is_open());
+        ConnectionStatus {
+            channel_max: self.channel_max,
+            frame_max: u32::try_from(self.frame_max).unwrap_or(u32::MAX),
+            heartbeat_secs: 0,
+            channels: open.map(Channel::status).collect(),
+        }
     }
 
     /// The channel with its queues.

@@ -61,6 +61,11 @@ impl Confirms {
         }
     }
 
+    /// Publishes that were not answered.
+    pub(super) fn owed(&self) -> u64 {
+        self.owed.len() as u64
+    }
+
     /// Whether [`Self::take_run`] has something.
     pub(super) fn has_decided(&self) -> bool {
         self.owed.front().is_some_and(|owed| owed.open == 0)

@@ -13,6 +13,7 @@ mod getting;
 mod handshake;
 mod heartbeats;
 mod hot_path_order;
+mod permissions;
 mod protocol_header;
 mod publish_checks;
 mod random_frames;

@@ -8,7 +8,9 @@ use leveret_core::{
     ids::{ChannelKey, ConnectionId, ConsumerId, QueueId, Seq},
     message::{Message, MessageParts},
     queue::Outcome,
+    record::ExchangeKind,
     refusal::{ObjectKind, Refusal},
+    rights::Rights,
 };
 use leveret_session::{
     Answer, Call, CloseHow, Commit, Connection, Input, Millis, News, OpenRefusal, Outgoing,
@@ -47,11 +49,16 @@ pub(crate) enum Seen {
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pub(crate) events: Vec<Event>,
+    /// Without any, the user may do everything.
+    pub(crate) rights: Option<Arc<Rights>>,
     names: u32,
 }
 
 /// No exchange or queue has this name.
 pub(crate) const MISSING: &str = "missing";
+
+/// The one exchange that exists, and its type.
+pub(crate) const TOPICS: &str = "topics";
 
 /// The address of every reply consumer.
 pub(crate) const REPLY_ADDRESS: &str = "amq.rabbitmq.reply-to.address";
@@ -84,6 +91,20 @@ impl Sink for Recorder {
         } else {
             Ok(())
         }
+    }
+
+    fn rights(&mut self) -> Arc<Rights> {
+        self.rights
+            .get_or_insert_with(|| Arc::new(Rights::all(short("/"), short("guest"))))
+            .clone()
+    }
+
+    fn exchange_kind(&mut self, name: &ShortString) -> Option<ExchangeKind> {
+        (*name == *TOPICS).then_some(ExchangeKind::Topic)
+    }
+
+    fn has_queue(&mut self, _: &ShortString) -> bool {
+        false
     }
 
     fn commit(&mut self, commit: Commit) {
