@@ -26,8 +26,9 @@ class BrokerUnavailable(Exception):
 class Broker:
     """One broker, at the same address for the whole run, restarts included."""
 
-    def __init__(self, url, control=None):
+    def __init__(self, url, control=None, http_url=None):
         self.url = url
+        self._http_url = http_url
         self.parameters = pika.URLParameters(url)
         if self.parameters.ssl_options is not None:
             raise BrokerUnavailable(f"{url}: this suite speaks plain AMQP, not TLS")
@@ -61,6 +62,13 @@ class Broker:
     def is_rabbitmq(self):
         """The product's name does not tell: a drop-in may use it too. Only the original runs on Erlang."""
         return self.product == "RabbitMQ" and str(self.platform).startswith("Erlang")
+
+    @property
+    def http_url(self):
+        """Where its HTTP API is, with the credentials of an administrator; None if nobody says."""
+        if self._http_url is None and self._control is not None:
+            self._http_url = self._run_control("http")
+        return self._http_url
 
     @property
     def is_controlled(self):
@@ -154,4 +162,5 @@ def greeting_of(host, port):
 def broker_from_environment():
     """The broker that the harness chose, or None if it chose none."""
     url = os.environ.get("BROKER_URL")
-    return Broker(url, os.environ.get("BROKER_CONTROL")) if url else None
+    http_url = os.environ.get("BROKER_HTTP_URL")
+    return Broker(url, os.environ.get("BROKER_CONTROL"), http_url) if url else None

@@ -3,6 +3,8 @@
     broker              the `Broker` under test (see broker.py): url, host, port, user, password, vhost, connect(), ...
     restartable_broker  the same, for tests that stop and start it; skips by name where nobody may do that
     channel             an open pika channel
+    api                 the HTTP API of the broker under test (see http_api.py); skips by name where nobody says where it is
+    vhost               a vhost of one's own, in which the administrator may do everything
     queue_name          a name nobody else uses; the queue, if the test declared it, is deleted afterwards
     exchange_name       the same for an exchange
 """
@@ -18,6 +20,7 @@ import uuid
 import pytest
 
 import broker as broker_under_test
+import http_api
 
 LOG_TAIL_LINES = 40
 BROKER = pytest.StashKey[broker_under_test.Broker]()
@@ -114,6 +117,21 @@ def restartable_broker(broker):
         address = f"{broker.host}:{broker.port}"
         pytest.skip(f"not run: needs to restart the broker, and nothing says how to restart the one at {address}")
     return broker
+
+
+@pytest.fixture
+def api(broker):
+    if broker.http_url is None:
+        pytest.skip("not run: needs the HTTP API, and neither BROKER_HTTP_URL nor a control command says where it is")
+    return http_api.Api(broker.http_url)
+
+
+@pytest.fixture
+def vhost(api):
+    name = f"conformance-{uuid.uuid4()}"
+    api.put(f"vhosts/{name}")
+    yield name
+    api.delete(f"vhosts/{name}")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@
 use crate::{
     arguments::{QueueSettings, QueueType},
     ids::Timestamp,
-    queue::{Command, Depth, Effects, Queue},
+    queue::{Command, ConsumerReport, Depth, Effects, Queue, Report},
     record::{QueueRecord, QueueState, Write},
     stream::{Stream, StreamSettings},
 };
@@ -39,6 +39,33 @@ impl AnyQueue {
             None => Queue::new(record.id, record.durable),
         };
         Self::Queue(queue.with_settings(QueueSettings::of(&record.arguments)))
+    }
+
+    /// Other settings from now on, since a policy changed; see [`Queue::set_settings`]. Those of a stream are
+    /// fixed when it is declared.
+    pub fn set_settings(&mut self, settings: QueueSettings) {
+        match self {
+            Self::Queue(queue) => queue.set_settings(settings),
+            Self::Stream(_) => {}
+        }
+    }
+
+    /// What there is at this moment.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        match self {
+            Self::Queue(queue) => queue.report(),
+            Self::Stream(stream) => stream.report(),
+        }
+    }
+
+    /// Every consumer.
+    #[must_use]
+    pub fn consumer_reports(&self) -> Vec<ConsumerReport> {
+        match self {
+            Self::Queue(queue) => queue.consumer_reports(),
+            Self::Stream(stream) => stream.consumer_reports(),
+        }
     }
 
     /// See [`Queue::apply`] and [`Stream::apply`].

@@ -76,6 +76,8 @@ pub struct Exchange {
     /// Only for an exchange that may keep messages until their time.
     delay: Option<(QueueId, DelayRules)>,
     alternate: Option<ShortString>,
+    /// The alternate that a policy names; an argument comes before it.
+    policy_alternate: Option<ShortString>,
 }
 
 impl Exchange {
@@ -105,6 +107,7 @@ impl Exchange {
             targets: Targets::default(),
             hash_of,
             alternate,
+            policy_alternate: None,
         }
     }
 
@@ -178,9 +181,16 @@ impl Exchange {
         &self.record
     }
 
+    /// `true` when that changes something.
+    pub(crate) fn set_policy_alternate(&mut self, alternate: Option<ShortString>) -> bool {
+        let has_changed = self.policy_alternate != alternate;
+        self.policy_alternate = alternate;
+        has_changed
+    }
+
     /// The exchange that is asked when this one finds nothing.
-    pub(crate) const fn alternate(&self) -> Option<&ShortString> {
-        self.alternate.as_ref()
+    pub(crate) fn alternate(&self) -> Option<&ShortString> {
+        self.alternate.as_ref().or(self.policy_alternate.as_ref())
     }
 
     /// Whether it is the source of a binding.

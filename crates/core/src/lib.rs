@@ -15,6 +15,7 @@ pub mod exchange;
 pub mod ids;
 pub mod message;
 pub mod pattern;
+pub mod policy;
 pub mod queue;
 pub mod record;
 pub mod refusal;

@@ -36,6 +36,7 @@ mod effects;
 mod enqueue;
 mod expire;
 mod limits;
+mod report;
 mod settle;
 mod spill;
 
@@ -46,6 +47,7 @@ pub use self::{
     command::{Command, Outcome, Refilled, RequestId, StoredMessage},
     consumers::ConsumerSettings,
     effects::{Answer, Confirm, DeathReason, Delivery, Effects, Got, Transfer},
+    report::{ConsumerReport, Counters, Report},
 };
 use self::{
     cold::{Cold, Window},
@@ -182,6 +184,8 @@ pub struct Queue {
     now: Timestamp,
     /// When somebody last used the queue; what counts while it has no consumers.
     last_used: Timestamp,
+    /// For whoever looks.
+    counters: Counters,
 }
 
 impl Queue {
@@ -232,6 +236,7 @@ impl Queue {
             is_deleted: false,
             now: Timestamp::default(),
             last_used: Timestamp::default(),
+            counters: Counters::default(),
         }
     }
 
@@ -244,6 +249,18 @@ impl Queue {
         }
         self.settings = settings;
         self
+    }
+
+    /// Other settings from now on, since a policy changed. What is fixed when a queue is declared stays; a message
+    /// keeps the time that it has.
+    pub fn set_settings(&mut self, settings: QueueSettings) {
+        self.settings = QueueSettings {
+            queue_type: self.settings.queue_type,
+            max_priority: self.settings.max_priority,
+            single_active_consumer: self.settings.single_active_consumer,
+            lazy_expiry: self.settings.lazy_expiry,
+            ..settings
+        };
     }
 
     /// Does what `command` says. Messages are not handed out here but by [`Self::hand_out`], which

@@ -46,7 +46,7 @@ pub use self::{
 use self::{readers::Readers, segments::Segments, tail::Tail};
 use crate::{
     ids::{ChannelKey, ConsumerId, QueueId, Seq, Timestamp},
-    queue::{Answer, Command, Depth, Effects},
+    queue::{Answer, Command, ConsumerReport, Depth, Effects, Report},
     record::{MetaChange, QueueState, Write},
 };
 
@@ -215,6 +215,27 @@ impl Stream {
             ready: self.state.messages,
             unacked: self.readers.unsettled() as u64,
         }
+    }
+
+    /// What there is at this moment. What went through is not counted.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        Report {
+            depth: self.depth(),
+            consumers: self.consumer_count(),
+            ready_bytes: self.state.body_bytes,
+            ready_in_memory: self.rows_in_memory() as u64,
+            stored: self.state.messages,
+            stored_bytes: self.state.body_bytes,
+            last_active: self.now,
+            ..Report::default()
+        }
+    }
+
+    /// Every consumer.
+    #[must_use]
+    pub fn consumer_reports(&self) -> Vec<ConsumerReport> {
+        self.readers.reports().collect()
     }
 
     /// Consumers, paused or not.

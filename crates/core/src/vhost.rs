@@ -118,6 +118,26 @@ impl Vhost {
         self.queues.values()
     }
 
+    /// Gives every exchange the alternate that its policy names; `true` when that changes something.
+    pub fn set_policy_alternates(
+        &mut self,
+        of_policy: impl Fn(&ShortString) -> Option<ShortString>,
+    ) -> bool {
+        let mut changed = Vec::new();
+        for exchange in self.exchanges.values() {
+            let mut exchange = exchange.clone();
+            if exchange.set_policy_alternate(of_policy(&exchange.record().name)) {
+                changed.push(exchange);
+            }
+        }
+        let has_changed = !changed.is_empty();
+        for exchange in changed {
+            self.exchanges
+                .insert_mut(exchange.record().name.clone(), exchange);
+        }
+        has_changed
+    }
+
     /// How many queues there are.
     #[must_use]
     pub fn queue_count(&self) -> u64 {

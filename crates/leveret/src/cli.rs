@@ -1,6 +1,10 @@
 //! The command line.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::{AddrParseError, SocketAddr},
+    path::PathBuf,
+    str::FromStr,
+};
 
 use clap::{Parser, ValueEnum};
 
@@ -48,6 +52,54 @@ pub(crate) struct Arguments {
         value_delimiter = ','
     )]
     pub(crate) listen: Vec<SocketAddr>,
+
+    /// Address and port of the HTTP API, or `off`; port 0 takes any free one (default: port 15672 of every
+    /// address, and off when --listen is given)
+    #[arg(long, value_name = "ADDR:PORT|off", env = "LEVERET_HTTP_LISTEN")]
+    pub(crate) http_listen: Option<OptionalAddress>,
+
+    /// Address and port of the metrics for Prometheus, or `off`; port 0 takes any free one (default: port
+    /// 15692 of every address, and off when --listen is given)
+    #[arg(long, value_name = "ADDR:PORT|off", env = "LEVERET_METRICS_LISTEN")]
+    pub(crate) metrics_listen: Option<OptionalAddress>,
+
+    /// Users, vhosts, queues and so on, as the HTTP API exports them: applied at every start, before
+    /// anybody is let in; a directory's files in the order of their names. Without data there is then
+    /// nobody but those in the file
+    #[arg(long, value_name = "FILE", env = "LEVERET_DEFINITIONS")]
+    pub(crate) definitions: Option<PathBuf>,
+
+    /// The administrator that an empty data directory gets
+    #[arg(
+        long,
+        value_name = "USER",
+        default_value = "guest",
+        env = "RABBITMQ_DEFAULT_USER"
+    )]
+    pub(crate) default_user: String,
+
+    /// Their password
+    #[arg(
+        long,
+        value_name = "PASSWORD",
+        default_value = "guest",
+        env = "RABBITMQ_DEFAULT_PASS",
+        hide_env_values = true
+    )]
+    pub(crate) default_pass: String,
+
+    /// The vhost that an empty data directory gets
+    #[arg(
+        long,
+        value_name = "VHOST",
+        default_value = "/",
+        env = "RABBITMQ_DEFAULT_VHOST"
+    )]
+    pub(crate) default_vhost: String,
+
+    /// Name of this node in the HTTP API and in texts (default: rabbit@ and the name of this machine)
+    #[arg(long, value_name = "NAME@HOST", env = "RABBITMQ_NODENAME")]
+    pub(crate) node_name: Option<String>,
 
     /// Write the ports in use to this file once connections are accepted, as one line of JSON
     #[arg(long, value_name = "FILE", env = "LEVERET_PORTS_FILE")]
@@ -120,6 +172,25 @@ pub(crate) enum StorageSync {
     Interval,
     /// When the system has it, which writes it when it likes. Survives a kill of the broker
     Never,
+}
+
+/// An address, or none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum OptionalAddress {
+    At(SocketAddr),
+    Off,
+}
+
+impl FromStr for OptionalAddress {
+    type Err = AddrParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "off" {
+            Ok(Self::Off)
+        } else {
+            text.parse().map(Self::At)
+        }
+    }
 }
 
 /// What is logged, from "somebody must look" to every step of the protocol.

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use leveret_management::{BoundListener, HttpError, ImportError, Management, import_file};
 use leveret_runtime::{Broker, NodeOptions, StartError, StartOptions};
 use leveret_server::{BindError, Listeners, Server};
 use leveret_session::Settings;
@@ -15,7 +16,7 @@ use leveret_store::SyncMode;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 
-use crate::cli::{Arguments, Storage, StorageSync};
+use crate::cli::{Arguments, OptionalAddress, Storage, StorageSync};
 
 /// Exit code when storage fails while the broker runs. A supervisor restarts it, and recovery finds
 /// everything that was confirmed.
@@ -23,6 +24,12 @@ const STORAGE_FAILED: i32 = 3;
 
 /// AMQP's port.
 const AMQP_PORT: u16 = 5672;
+
+/// The port of RabbitMQ's HTTP API.
+const HTTP_PORT: u16 = 15672;
+
+/// The port of RabbitMQ's metrics.
+const METRICS_PORT: u16 = 15692;
 
 /// How long a commit may stay unsynced with `--storage-sync interval`.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
@@ -39,7 +46,11 @@ pub(crate) enum RunError {
     #[error(transparent)]
     Bind(#[from] BindError),
     #[error(transparent)]
+    Http(#[from] HttpError),
+    #[error(transparent)]
     Start(#[from] StartError),
+    #[error(transparent)]
+    Definitions(#[from] ImportError),
     #[error("cannot write the ports file {path}: {source}")]
     PortsFile { path: PathBuf, source: io::Error },
     #[error("cannot start: {0}")]
@@ -63,6 +74,13 @@ async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> 
     let mut interrupt = signal(SignalKind::interrupt())?;
     // The ports first: a second broker started by mistake must not touch anything.
     let listeners = bind(&arguments.listen)?;
+    let http = bind_http(arguments.http_listen, arguments, HTTP_PORT, "--http-listen")?;
+    let metrics = bind_http(
+        arguments.metrics_listen,
+        arguments,
+        METRICS_PORT,
+        "--metrics-listen",
+    )?;
     let options = StartOptions {
         data_dir: (arguments.storage == Storage::Disk).then(|| arguments.data_dir.clone()),
         store: leveret_store::Options {
@@ -79,7 +97,16 @@ async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> 
         error!(%failure, "storage failed: nothing can be promised any more, stopping");
         std::process::exit(STORAGE_FAILED);
     })?;
-    let ports = listeners.addresses();
+    if let Some(path) = &arguments.definitions {
+        // Before anybody is let in.
+        import_file(&broker, path).await?;
+    }
+    let ports = Ports {
+        amqp: listeners.addresses(),
+        http: http.as_ref().map(BoundListener::address),
+        metrics: metrics.as_ref().map(BoundListener::address),
+    };
+    let management = Management::start(broker.clone(), ports.amqp.clone(), http, metrics)?;
     let server = Server::start(listeners, broker.clone(), Arc::new(Settings::default()));
     if let Some(path) = &arguments.ports_file {
         write_ports(path, &ports).map_err(|source| RunError::PortsFile {
@@ -87,8 +114,14 @@ async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> 
             source,
         })?;
     }
-    for address in &ports {
+    for address in &ports.amqp {
         info!("listening for AMQP on {address}");
+    }
+    if let Some(address) = ports.http {
+        info!("listening for the HTTP API on {address}");
+    }
+    if let Some(address) = ports.metrics {
+        info!("listening for Prometheus on {address}");
     }
     let started_in = started.elapsed();
     info!(
@@ -101,6 +134,7 @@ async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> 
         _ = interrupt.recv() => "SIGINT",
     };
     info!("{name} received, stopping");
+    drop(management);
     // A second signal is not an emergency exit: what is confirmed is on disk, so SIGKILL is.
     if !server.stop(CLOSE_DEADLINE).await {
         warn!("some clients did not answer the close in time");
@@ -119,8 +153,54 @@ fn node_options(arguments: &Arguments) -> NodeOptions {
             .collect(),
         connection_max: arguments.connection_max,
         channel_max: arguments.channel_max_per_node,
-        ..NodeOptions::default()
+        name: node_name(arguments.node_name.as_deref()),
+        default_user: arguments.default_user.clone(),
+        default_password: arguments.default_pass.clone(),
+        default_vhost: arguments.default_vhost.clone(),
+        is_seeded: arguments.definitions.is_none(),
     }
+}
+
+/// As RabbitMQ names its nodes: what stands behind the sign is the machine's name unless said otherwise.
+fn node_name(given: Option<&str>) -> String {
+    let name = given.unwrap_or("rabbit");
+    if name.contains('@') {
+        return name.to_owned();
+    }
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim().split('.').next().unwrap_or_default();
+    let host = if host.is_empty() { "localhost" } else { host };
+    format!("{name}@{host}")
+}
+
+/// Binds what was asked for, else the port of every address; nothing beside an AMQP address that was chosen, so
+/// that several brokers need no further words to live side by side.
+fn bind_http(
+    asked: Option<OptionalAddress>,
+    arguments: &Arguments,
+    port: u16,
+    option: &'static str,
+) -> Result<Option<BoundListener>, HttpError> {
+    match asked {
+        Some(OptionalAddress::Off) => Ok(None),
+        Some(OptionalAddress::At(address)) => BoundListener::bind(address, option).map(Some),
+        None if !arguments.listen.is_empty() => Ok(None),
+        None => {
+            // A machine without IPv6 has the other.
+            let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+            let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+            BoundListener::bind(v6, option)
+                .or_else(|_| BoundListener::bind(v4, option))
+                .map(Some)
+        }
+    }
+}
+
+/// The addresses in use.
+struct Ports {
+    amqp: Vec<SocketAddr>,
+    http: Option<SocketAddr>,
+    metrics: Option<SocketAddr>,
 }
 
 /// Binds what was asked for, else port 5672 of every address.
@@ -134,12 +214,15 @@ fn bind(asked: &[SocketAddr]) -> Result<Listeners, BindError> {
 }
 
 /// Written aside and renamed, so that whoever waits for the file finds it whole.
-fn write_ports(path: &Path, addresses: &[SocketAddr]) -> io::Result<()> {
-    let ports: Vec<u16> = addresses.iter().map(SocketAddr::port).collect();
+fn write_ports(path: &Path, ports: &Ports) -> io::Result<()> {
+    let amqp: Vec<u16> = ports.amqp.iter().map(SocketAddr::port).collect();
+    let mut line = serde_json::json!({ "amqp": amqp });
+    for (name, address) in [("http", ports.http), ("metrics", ports.metrics)] {
+        if let Some(address) = address {
+            line[name] = serde_json::json!([address.port()]);
+        }
+    }
     let aside = path.with_extension("new");
-    fs::write(
-        &aside,
-        format!("{}\n", serde_json::json!({ "amqp": ports })),
-    )?;
+    fs::write(&aside, format!("{line}\n"))?;
     fs::rename(aside, path)
 }

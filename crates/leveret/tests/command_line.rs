@@ -306,3 +306,125 @@ fn json_logs_are_one_object_a_line() {
     child.kill().expect("killed");
     child.wait().expect("it ends");
 }
+
+/// What a path of the HTTP side answers, head and body.
+fn http(port: u64, path: &str, credentials: Option<&str>) -> String {
+    let mut socket = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it listens");
+    let login = credentials.map_or_else(String::new, |login| {
+        format!("Authorization: Basic {login}\r\n")
+    });
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n{login}Connection: close\r\n\r\n");
+    std::io::Write::write_all(&mut socket, request.as_bytes()).expect("written");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+fn ports(dir: &Path) -> serde_json::Value {
+    let text = fs::read_to_string(dir.join("ports")).expect("a ports file");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn with_http(dir: &Path) -> Command {
+    let mut command = leveret(&dir.join("data"), "127.0.0.1:0");
+    command
+        .args(["--http-listen", "127.0.0.1:0"])
+        .args(["--metrics-listen", "127.0.0.1:0"])
+        .arg("--ports-file")
+        .arg(dir.join("ports"));
+    command
+}
+
+/// `guest:guest`.
+const GUEST: &str = "Z3Vlc3Q6Z3Vlc3Q=";
+
+#[test]
+fn the_http_side_has_ports_of_its_own() {
+    let dir = TempDir::new().expect("a directory");
+    let _running = Running::start(with_http(dir.path()));
+    let ports = ports(dir.path());
+    let api = ports["http"][0].as_u64().expect("a port");
+    let metrics = ports["metrics"][0].as_u64().expect("a port");
+    let answer = http(api, "/api/whoami", Some(GUEST));
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.contains("\"name\":\"guest\""), "{answer}");
+    assert!(http(api, "/api/whoami", None).starts_with("HTTP/1.1 401"));
+    let answer = http(metrics, "/metrics", None);
+    assert!(answer.contains("\nrabbitmq_connections 0\n"), "{answer}");
+    assert!(answer.contains("rabbitmq_identity_info{"), "{answer}");
+}
+
+#[test]
+fn an_address_that_was_chosen_for_amqp_opens_no_other_port() {
+    let dir = TempDir::new().expect("a directory");
+    let mut command = leveret(&dir.path().join("data"), "127.0.0.1:0");
+    command.arg("--ports-file").arg(dir.path().join("ports"));
+    let _running = Running::start(command);
+    let ports = ports(dir.path());
+    assert!(ports["http"].is_null() && ports["metrics"].is_null());
+}
+
+#[test]
+fn with_definitions_there_is_nobody_but_those_in_them() {
+    let dir = TempDir::new().expect("a directory");
+    let file = dir.path().join("definitions.json");
+    // The password is "test12".
+    let definitions = r#"{
+        "users": [{
+            "name": "alice", "tags": "administrator",
+            "password_hash": "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR",
+            "hashing_algorithm": "rabbit_password_hashing_sha256"
+        }],
+        "vhosts": [{"name": "app"}],
+        "permissions": [{"user": "alice", "vhost": "app", "configure": ".*", "write": ".*", "read": ".*"}],
+        "queues": [{"name": "jobs", "vhost": "app"}]
+    }"#;
+    fs::write(&file, definitions).expect("written");
+    let mut command = with_http(dir.path());
+    command.arg("--definitions").arg(&file);
+    let _running = Running::start(command);
+    let api = ports(dir.path())["http"][0].as_u64().expect("a port");
+    assert!(http(api, "/api/whoami", Some(GUEST)).starts_with("HTTP/1.1 401"));
+    // alice:test12
+    let queues = http(api, "/api/queues/app", Some("YWxpY2U6dGVzdDEy"));
+    assert!(queues.contains("\"name\":\"jobs\""), "{queues}");
+}
+
+#[test]
+fn definitions_that_cannot_be_applied_keep_the_broker_from_starting() {
+    let dir = TempDir::new().expect("a directory");
+    let file = dir.path().join("definitions.json");
+    for (text, expected) in [
+        ("[", "it is not a JSON object"),
+        (
+            r#"{"queues": [{"name": "q", "vhost": "none"}]}"#,
+            "Please create virtual host",
+        ),
+    ] {
+        fs::write(&file, text).expect("written");
+        let mut command = leveret(&dir.path().join("data"), "127.0.0.1:0");
+        let output = command.arg("--definitions").arg(&file).output();
+        let Output { status, stderr, .. } = output.expect("it runs");
+        let log = String::from_utf8(stderr).expect("text");
+        assert_eq!(status.code(), Some(1), "{log}");
+        assert!(log.contains(expected), "{log}");
+    }
+}
+
+#[test]
+fn the_first_user_and_vhost_may_be_named() {
+    let dir = TempDir::new().expect("a directory");
+    let mut command = with_http(dir.path());
+    command
+        .env("RABBITMQ_DEFAULT_USER", "alice")
+        .env("RABBITMQ_DEFAULT_PASS", "test12")
+        .env("RABBITMQ_DEFAULT_VHOST", "app")
+        .env("RABBITMQ_NODENAME", "hare@warren");
+    let _running = Running::start(command);
+    let api = ports(dir.path())["http"][0].as_u64().expect("a port");
+    assert!(http(api, "/api/whoami", Some(GUEST)).starts_with("HTTP/1.1 401"));
+    let vhosts = http(api, "/api/vhosts", Some("YWxpY2U6dGVzdDEy"));
+    assert!(vhosts.contains("\"name\":\"app\""), "{vhosts}");
+    assert!(!vhosts.contains("\"name\":\"/\""), "{vhosts}");
+    assert!(vhosts.contains("hare@warren"), "{vhosts}");
+}

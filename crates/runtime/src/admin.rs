@@ -20,6 +20,7 @@ use crate::{
         ChannelRefused, Churn, ConnectionControl, ConnectionFacts, Limits, OpenConnection,
         OpenRefused,
     },
+    policies::{self, Policies},
     vhost_handle::VhostHandle,
 };
 
@@ -111,16 +112,43 @@ impl Broker {
             .await
     }
 
-    /// Sets a parameter.
+    /// Sets a parameter. A policy takes effect on everything it applies to.
     pub async fn put_parameter(&self, parameter: ParameterRecord) {
+        let (component, vhost) = (parameter.component.clone(), parameter.vhost.clone());
         self.change(|directory| directory.put_parameter(parameter))
             .await;
+        self.apply_policies(&component, &vhost);
     }
 
-    /// Removes a parameter; `false` if there is none.
+    /// Removes a parameter; `false` if there is none. What a policy asked for is so no longer.
     pub async fn delete_parameter(&self, component: &str, vhost: &ShortString, name: &str) -> bool {
-        self.change(|directory| directory.delete_parameter(component, vhost, name))
-            .await
+        let found = self
+            .change(|directory| directory.delete_parameter(component, vhost, name))
+            .await;
+        if found {
+            self.apply_policies(component, vhost);
+        }
+        found
+    }
+
+    fn apply_policies(&self, component: &str, vhost: &ShortString) {
+        if !policies::is_policy(component) {
+            return;
+        }
+        let services = self.services();
+        // One at a time, so that the newest policies are those that are applied last.
+        let _applier = services.access.lock();
+        let policies = Policies::of(&services.access.directory());
+        services.policies.store(Arc::new(policies));
+        let Some(handle) = services.registry.vhost(vhost) else {
+            return;
+        };
+        handle.apply_exchange_policies();
+        for record in handle.snapshot().queues() {
+            if let Some(queue) = services.registry.queue(record.id) {
+                queue.apply_policy();
+            }
+        }
     }
 
     /// Adds a vhost, or changes what is known of it.

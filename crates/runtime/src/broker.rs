@@ -3,13 +3,14 @@
 use std::{
     collections::HashMap,
     net::IpAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+use arc_swap::ArcSwap;
 use leveret_core::{
     ids::{ConnectionId, QueueId, Timestamp},
     record::{
@@ -34,6 +35,7 @@ use crate::{
     connections::Connections,
     delay_handle::DelayHandle,
     outbox::Outbox,
+    policies::Policies,
     promise::{Payer, Promise},
     queue_handle::QueueHandle,
     registry::Registry,
@@ -41,7 +43,7 @@ use crate::{
     transfers::Transfers,
     transient_memory::TransientMemory,
     users::{self, LoginRefused, User, hash_password},
-    vhost_handle::{VhostHandle, VhostRefusal},
+    vhost_handle::{ChurnCounters, QueueChurn, VhostHandle, VhostRefusal},
 };
 
 /// Writes that may wait for the committer before publishing connections are no longer read.
@@ -116,6 +118,10 @@ pub(crate) struct Services {
     pub(crate) transient: TransientMemory,
     pub(crate) access: Access,
     pub(crate) connections: Connections,
+    pub(crate) policies: ArcSwap<Policies>,
+    /// Queues that were declared, created and deleted.
+    pub(crate) queue_churn: ChurnCounters,
+    data_dir: Option<PathBuf>,
     pub(crate) node: NodeOptions,
     /// The number of the next queue, in whichever vhost.
     next_queue_id: AtomicU64,
@@ -247,6 +253,9 @@ impl Broker {
             transient: TransientMemory::default(),
             access: Access::default(),
             connections: Connections::default(),
+            policies: ArcSwap::default(),
+            queue_churn: ChurnCounters::default(),
+            data_dir: options.data_dir.clone(),
             node: options.node.clone(),
             next_queue_id: AtomicU64::new(recovered.next_queue_id.get()),
             metadata_sent: Mutex::new(0),
@@ -270,6 +279,18 @@ impl Broker {
     pub fn login(&self, name: &[u8], password: &[u8], peer: IpAddr) -> Result<User, LoginRefused> {
         let loopback_users = &self.services.node.loopback_users;
         users::login(&self.directory(), loopback_users, name, password, peer)
+    }
+
+    /// Where everything durable lies, if anywhere.
+    #[must_use]
+    pub fn data_dir(&self) -> Option<&Path> {
+        self.services.data_dir.as_deref()
+    }
+
+    /// Queues that were declared, created and deleted since the start.
+    #[must_use]
+    pub fn queue_churn(&self) -> QueueChurn {
+        self.services.queue_churn.now()
     }
 
     /// The broker's time.
@@ -427,6 +448,7 @@ impl Broker {
                 self.services.registry.add_queue(queue.clone());
                 queue.touch();
             }
+            handle.apply_exchange_policies();
             self.services.registry.add_vhost(handle.clone());
             for record in &exchanges {
                 if let Some(DelayRecord { id, .. }) = record.delay {
@@ -468,6 +490,8 @@ impl Broker {
             let missing = missing.and_then(|missing| directory.put_permission(missing).ok());
             Ok::<_, std::convert::Infallible>(missing.unwrap_or_default())
         });
+        let policies = Policies::of(&access.directory());
+        self.services.policies.store(Arc::new(policies));
         self.services
             .send_metadata(missing.into_iter().map(Write::Meta).collect());
         let names = recovered.vhosts.iter().map(|vhost| vhost.name.clone());

@@ -22,6 +22,7 @@ mod delay_handle;
 mod history;
 mod names;
 mod outbox;
+mod policies;
 mod promise;
 mod queue_handle;
 mod registry;
@@ -43,8 +44,9 @@ pub use self::{
     delay_handle::DelayHandle,
     names::generate_name,
     outbox::{Answered, Outbox, Pressure},
+    policies::{Effective, Policy},
     queue_handle::QueueHandle,
     replies::{ReplyAddress, ReplyTarget, is_reply_name},
     users::{LoginRefused, User, hash_password},
-    vhost_handle::{QueueDeleted, QueueStatus, VhostHandle, VhostRefusal},
+    vhost_handle::{QueueChurn, QueueDeleted, QueueStatus, Taken, VhostHandle, VhostRefusal},
 };

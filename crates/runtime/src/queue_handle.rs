@@ -10,9 +10,11 @@ use std::{
 
 use leveret_core::{
     any_queue::AnyQueue,
-    arguments::{DeadLetter, QueueSettings},
+    arguments::DeadLetter,
     ids::{ConnectionId, ConsumerId, QueueId, Timestamp},
-    queue::{Answer, Command, Confirm, Delivery, Depth, Effects, RequestId},
+    queue::{
+        Answer, Command, Confirm, ConsumerReport, Delivery, Depth, Effects, Report, RequestId,
+    },
     record::{QueueRecord, QueueState, Write},
     stream::Told,
 };
@@ -23,6 +25,7 @@ use tracing::error;
 use crate::{
     broker::Services,
     outbox::{Outbox, Pressure},
+    policies::Effective,
     promise::{Promise, Reader},
     transfers::Dead,
     vhost_handle::VhostHandle,
@@ -38,8 +41,6 @@ pub struct QueueHandle {
     this: Weak<Self>,
     /// The store knows of consumers.
     is_announced: AtomicBool,
-    /// Where its dead messages go.
-    dead_letter: Option<DeadLetter>,
     guarded: Mutex<Guarded>,
 }
 
@@ -57,6 +58,8 @@ struct Guarded {
     timer: Option<Timestamp>,
     /// The share of the node's transient memory that was told last.
     transient_bytes: usize,
+    /// Where its dead messages go.
+    dead_letter: Option<DeadLetter>,
 }
 
 /// What is to be done once the lock is free.
@@ -75,8 +78,10 @@ impl QueueHandle {
         services: Arc<Services>,
         stored: Option<(QueueState, bool)>,
     ) -> Arc<Self> {
-        let settings = QueueSettings::of(&record.arguments);
-        let queue = AnyQueue::of(&record, stored);
+        let settings = services.policies.load().settings(&record);
+        let mut queue = AnyQueue::of(&record, stored);
+        let dead_letter = settings.dead_letter.clone();
+        queue.set_settings(settings);
         // Nothing of a stream is ever flagged redelivered.
         let is_announced = matches!(queue, AnyQueue::Stream(_));
         Arc::new_cyclic(|this| Self {
@@ -85,7 +90,6 @@ impl QueueHandle {
             services,
             this: this.clone(),
             is_announced: AtomicBool::new(is_announced),
-            dead_letter: settings.dead_letter,
             guarded: Mutex::new(Guarded {
                 queue,
                 effects: Effects::default(),
@@ -95,6 +99,7 @@ impl QueueHandle {
                 last_request: 0,
                 timer: None,
                 transient_bytes: 0,
+                dead_letter,
             }),
         })
     }
@@ -116,6 +121,35 @@ impl QueueHandle {
     pub fn status(&self) -> (Depth, usize) {
         let guarded = self.guarded.lock();
         (guarded.queue.depth(), guarded.queue.consumer_count())
+    }
+
+    /// What there is at this moment.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        self.guarded.lock().queue.report()
+    }
+
+    /// The policies that apply to it.
+    #[must_use]
+    pub fn policy(&self) -> Effective {
+        self.services.policies.load().of_queue(&self.record)
+    }
+
+    /// Policies have changed: what they say of this queue holds from now on.
+    pub(crate) fn apply_policy(&self) {
+        let settings = self.services.policies.load().settings(&self.record);
+        {
+            let mut guarded = self.guarded.lock();
+            guarded.dead_letter.clone_from(&settings.dead_letter);
+            guarded.queue.set_settings(settings);
+        }
+        self.submit(&mut vec![Command::Tick]);
+    }
+
+    /// Every consumer.
+    #[must_use]
+    pub fn consumers(&self) -> Vec<ConsumerReport> {
+        self.guarded.lock().queue.consumer_reports()
     }
 
     /// Applies `commands` in order and runs what they ask for. Never waits; answers come as effects.
@@ -286,6 +320,7 @@ impl QueueHandle {
             queue,
             effects,
             promises,
+            dead_letter,
             ..
         } = guarded;
         queue.seal(effects);
@@ -294,7 +329,7 @@ impl QueueHandle {
             error!(queue = %self.record.name, missing, "stored messages were counted but not found");
         }
         if !effects.transfers.is_empty()
-            && let Some(to) = &self.dead_letter
+            && let Some(to) = dead_letter
         {
             self.services.transfers.send(Dead {
                 queue: self.record.clone(),

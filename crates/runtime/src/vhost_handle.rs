@@ -13,9 +13,10 @@ use leveret_core::{
     arguments::QueueType,
     consume::Consuming,
     dead_letter::{DeadMessage, routing_keys_of},
+    delay,
     ids::{ChannelKey, ConnectionId, ConsumerId, QueueId},
     message::Message,
-    queue::{Answer, Command, ConsumerSettings, Got},
+    queue::{Answer, Command, ConsumerSettings, Got, Outcome},
     record::{
         BindingRecord, DelayRecord, Destination, ExchangeRecord, MetaChange, QueueRecord,
         QueueState, Write, limit,
@@ -23,7 +24,8 @@ use leveret_core::{
     refusal::{ObjectKind, Refusal},
     stream::StreamSubscription,
     vhost::{
-        ExchangeDeclare, Occasion, QueueDeclare, QueueDeclared, Remember, Routable, Route, Vhost,
+        ExchangeDeclare, Hold, Occasion, QueueDeclare, QueueDeclared, Remember, Routable, Route,
+        Vhost,
     },
 };
 use leveret_wire::{
@@ -67,6 +69,46 @@ pub struct QueueDeleted {
     pub ready: u64,
     /// Consumers that ended; told after the answer.
     pub cancelled: Vec<ConsumerId>,
+}
+
+/// A message that was taken off a queue by hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// The message.
+    pub message: Message,
+    /// Somebody may have had it before.
+    pub redelivered: bool,
+    /// Ready messages left behind it.
+    pub remaining: u64,
+}
+
+/// How many queues were declared, created and deleted since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QueueChurn {
+    /// Declares, also of queues that were there.
+    pub declared: u64,
+    /// New queues.
+    pub created: u64,
+    /// Queues that went.
+    pub deleted: u64,
+}
+
+/// The same while it is counted.
+#[derive(Debug, Default)]
+pub(crate) struct ChurnCounters {
+    declared: AtomicU64,
+    created: AtomicU64,
+    deleted: AtomicU64,
+}
+
+impl ChurnCounters {
+    pub(crate) fn now(&self) -> QueueChurn {
+        QueueChurn {
+            declared: self.declared.load(Ordering::Relaxed),
+            created: self.created.load(Ordering::Relaxed),
+            deleted: self.deleted.load(Ordering::Relaxed),
+        }
+    }
 }
 
 /// One vhost.
@@ -140,12 +182,128 @@ impl VhostHandle {
                 // Known by its number before anything can be routed to it.
                 self.add_delay(id, record, None);
             }
+            if !passive {
+                self.set_policy_alternates(vhost);
+            }
             Ok(changes)
         })?;
         if !passive {
             self.services.metadata_stored().await;
         }
         Ok(())
+    }
+
+    /// Gives every exchange what its policy says.
+    pub(crate) fn apply_exchange_policies(&self) {
+        let _applier = self.applier.lock();
+        let mut vhost = Vhost::clone(&self.snapshot.load());
+        if self.set_policy_alternates(&mut vhost) {
+            self.publish(vhost, Vec::new());
+        }
+    }
+
+    fn set_policy_alternates(&self, vhost: &mut Vhost) -> bool {
+        let policies = self.services.policies.load();
+        vhost.set_policy_alternates(|name| policies.alternate(&self.name, name))
+    }
+
+    /// Publishes a message that came by no connection; `false` when no queue takes it. Returns once it is stored,
+    /// if it is to be.
+    ///
+    /// # Errors
+    ///
+    /// See [`Vhost::route`].
+    pub async fn publish_message(&self, message: &Message) -> Result<bool, Refusal> {
+        let exchange = ShortString::try_from(message.exchange()).unwrap_or_default();
+        let properties = message.decoded_properties();
+        let keys = routing_keys_of(message, &properties);
+        let occasion = self.services.occasion();
+        let routable = Known {
+            properties,
+            occasion,
+        };
+        let found = loop {
+            let version = self.version();
+            let found = self.snapshot.load().route(&exchange, &keys, &routable)?;
+            if found.remembered_by.is_empty()
+                || self.remember(&found.remembered_by, message, version)
+            {
+                break found;
+            }
+        };
+        let mut is_routed = false;
+        for Hold { delay, wait, .. } in &found.held_by {
+            if let Some(delay) = self.services.registry.delay(*delay) {
+                delay.submit(&mut vec![delay::Command::Hold {
+                    message: wait.held(message),
+                    due: wait.due,
+                    confirm: None,
+                }]);
+                is_routed = true;
+            }
+        }
+        for queue in found
+            .queues
+            .iter()
+            .filter_map(|id| self.services.registry.queue(*id))
+        {
+            queue.submit(&mut vec![Command::Enqueue {
+                message: message.clone(),
+                confirm: None,
+            }]);
+            is_routed = true;
+        }
+        if is_routed && message.is_persistent() {
+            self.services.barrier().await;
+        }
+        Ok(is_routed)
+    }
+
+    /// Takes up to `count` messages off a queue, and says the same of all: they are gone, come back, or are rejected.
+    ///
+    /// Whoever waits for it may lose patience: it goes on to its end.
+    ///
+    /// # Errors
+    ///
+    /// See [`Self::get`].
+    pub async fn take(
+        self: &Arc<Self>,
+        queue: ShortString,
+        connection: ConnectionId,
+        count: usize,
+        outcome: Outcome,
+    ) -> Result<Vec<Taken>, Refusal> {
+        let vhost = self.clone();
+        let taking = tokio::spawn(async move {
+            let channel = ChannelKey {
+                connection,
+                channel: 1,
+                opening: 1,
+            };
+            let mut taken = Vec::new();
+            let mut settles = Vec::new();
+            let mut from = None;
+            while taken.len() < count {
+                let Some((id, got)) = vhost.get(&queue, channel, false).await? else {
+                    break;
+                };
+                from = Some(id);
+                settles.push(Command::Settle {
+                    seq: got.seq,
+                    outcome,
+                });
+                taken.push(Taken {
+                    message: got.message,
+                    redelivered: got.redelivered,
+                    remaining: got.remaining,
+                });
+            }
+            if let Some(queue) = from.and_then(|id| vhost.services.registry.queue(id)) {
+                queue.submit(&mut settles);
+            }
+            Ok(taken)
+        });
+        taking.await.unwrap_or_else(|_| Ok(Vec::new()))
     }
 
     /// `exchange.delete`; returns once it is stored.
@@ -182,7 +340,8 @@ impl VhostHandle {
     /// A new binding of an exchange that remembers messages leads to a copy of each: before any that is
     /// published later, and of no message twice.
     fn bind_now(&self, binding: &BindingRecord, connection: ConnectionId) -> Result<(), Refusal> {
-        let _applier = self.applier.lock();
+        let applier = self.applier.lock();
+        self.check_alive(&applier)?;
         let mut vhost = Vhost::clone(&self.snapshot.load());
         let count = |vhost: &Vhost| {
             let source = vhost.exchange(&binding.source);
@@ -320,7 +479,11 @@ impl VhostHandle {
             self.check_alive(&applier)?;
             let mut vhost = Vhost::clone(&self.snapshot.load());
             self.check_queue_limit(&vhost, &asked)?;
-            match vhost.declare_queue(asked, connection, || self.services.next_queue_id())? {
+            let churn = &self.services.queue_churn;
+            let declared =
+                vhost.declare_queue(asked, connection, || self.services.next_queue_id())?;
+            churn.declared.fetch_add(1, Ordering::Relaxed);
+            match declared {
                 (QueueDeclared::Known(record), _) => record,
                 (QueueDeclared::New(record), changes) => {
                     if let Some(owner) = record.exclusive_to {
@@ -330,6 +493,7 @@ impl VhostHandle {
                             .or_default()
                             .push(record.id);
                     }
+                    churn.created.fetch_add(1, Ordering::Relaxed);
                     // Known by its number before anything can be routed to it.
                     let this = Arc::downgrade(self);
                     let handle =
@@ -577,6 +741,8 @@ impl VhostHandle {
         writes.extend(vhost.remove_queue(record).into_iter().map(Write::Meta));
         self.replace(vhost, writes);
         self.services.registry.remove_queue(record.id);
+        let churn = &self.services.queue_churn;
+        churn.deleted.fetch_add(1, Ordering::Relaxed);
         self.forget_histories();
         Ok(QueueDeleted { ready, cancelled })
     }
@@ -595,12 +761,15 @@ impl VhostHandle {
                 let (_, of_queue, _) = handle.delete(false, false);
                 writes.extend(of_queue);
                 self.services.registry.remove_queue(record.id);
+                let churn = &self.services.queue_churn;
+                churn.deleted.fetch_add(1, Ordering::Relaxed);
             }
         }
         writes.extend(snapshot.everything_deleted().into_iter().map(Write::Meta));
         self.end_delays(&writes);
         self.snapshot.store(Arc::new(Vhost::new(self.name.clone())));
         self.version.fetch_add(1, Ordering::AcqRel);
+        self.forget_histories();
         writes
     }
 

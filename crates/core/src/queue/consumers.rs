@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
 };
 
-use super::Unacked;
+use super::{ConsumerReport, Unacked};
 use crate::ids::{ChannelKey, ConsumerId, Seq};
 
 /// How a consumer wants its messages.
@@ -72,6 +72,14 @@ pub(super) struct Consumers {
 impl Consumers {
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
+    }
+
+    pub(super) fn reports(&self) -> impl Iterator<Item = ConsumerReport> {
+        self.by_id.iter().map(|(&id, consumer)| ConsumerReport {
+            id,
+            settings: consumer.settings,
+            is_active: !consumer.is_waiting,
+        })
     }
 
     /// From now on only one consumer is served at a time; there is none yet.

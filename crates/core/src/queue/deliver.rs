@@ -67,6 +67,7 @@ impl Queue {
         {
             let Some((spot, ready)) = self.take_head(effects) else {
                 if self.cold.is_empty() {
+                    self.counters.get_empty += 1;
                     effects.answers.push((request, Answer::Got(None)));
                     self.waiting_gets.pop_front();
                     continue;
@@ -122,6 +123,14 @@ impl Queue {
             !self.has_unknown_consumers(),
             "handed out before that was written down"
         );
+        let counter = match (&holder, no_ack) {
+            (Holder::Consumer(_), false) => &mut self.counters.deliver,
+            (Holder::Consumer(_), true) => &mut self.counters.deliver_no_ack,
+            (Holder::Get(_), false) => &mut self.counters.get,
+            (Holder::Get(_), true) => &mut self.counters.get_no_ack,
+        };
+        *counter += 1;
+        self.counters.redeliver += u64::from(ready.redelivered);
         self.state.delivered_below = self.state.delivered_below.max(spot.seq.next());
         if no_ack {
             self.forget(spot, &ready, effects);

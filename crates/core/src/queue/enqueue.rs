@@ -19,6 +19,7 @@ impl Queue {
             effects.rejected.extend(confirm);
             return;
         }
+        self.counters.publish += 1;
         let due = self.due_of(self.now, &message);
         let seq = self.state.next;
         self.state.next = seq.next();

@@ -26,7 +26,10 @@ impl Queue {
         }
         let spot = self.spot(seq, &unacked.ready.message);
         match outcome {
-            Outcome::Acked => self.forget(spot, &unacked.ready, effects),
+            Outcome::Acked => {
+                self.counters.ack += 1;
+                self.forget(spot, &unacked.ready, effects);
+            }
             Outcome::Rejected => self.die(spot, unacked.ready, DeathReason::Rejected, effects),
             // Its time went on while somebody held it.
             Outcome::Returned if !self.settings.lazy_expiry && unacked.ready.due <= self.now => {

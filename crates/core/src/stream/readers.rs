@@ -6,6 +6,7 @@ use super::READS_MAX;
 use crate::{
     ids::{ChannelKey, ConsumerId, Seq, Timestamp},
     message::Message,
+    queue::{ConsumerReport, ConsumerSettings},
 };
 
 /// A message that was read for one reader.
@@ -69,6 +70,18 @@ pub(super) struct Readers {
 impl Readers {
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
+    }
+
+    /// Every reader. All are served, all ack.
+    pub(super) fn reports(&self) -> impl Iterator<Item = ConsumerReport> {
+        self.by_id.iter().map(|(&id, reader)| ConsumerReport {
+            id,
+            settings: ConsumerSettings {
+                prefetch: u16::try_from(reader.prefetch).unwrap_or(0),
+                ..ConsumerSettings::default()
+            },
+            is_active: true,
+        })
     }
 
     pub(super) fn unsettled(&self) -> usize {

@@ -1,0 +1,81 @@
+//! Why a request is refused, as status and body.
+
+use axum::http::StatusCode;
+use leveret_core::{directory::DirectoryError, refusal::Refusal};
+use leveret_wire::reply_code::ReplyCode;
+use serde_json::{Value, json};
+
+/// A request that is not carried out.
+#[derive(Debug, Clone)]
+pub(crate) struct Refused {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Option<Value>,
+    /// Who asks without credentials is told how to give them.
+    pub(crate) asks_for_login: bool,
+    /// What the path can do, of a method it cannot.
+    pub(crate) allow: Option<String>,
+}
+
+impl Refused {
+    pub(crate) const fn empty(status: StatusCode) -> Self {
+        Self {
+            status,
+            body: None,
+            asks_for_login: false,
+            allow: None,
+        }
+    }
+
+    pub(crate) fn new(status: StatusCode, error: &str, reason: impl Into<Value>) -> Self {
+        Self {
+            body: Some(json!({ "error": error, "reason": reason.into() })),
+            ..Self::empty(status)
+        }
+    }
+
+    /// The request is wrong in itself.
+    pub(crate) fn bad_request(reason: impl Into<Value>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", reason)
+    }
+
+    /// A mandatory key is missing.
+    pub(crate) fn key_missing(key: &str) -> Self {
+        Self::bad_request(format!("[{{key_missing,{key}}}]"))
+    }
+
+    /// No such path or object.
+    pub(crate) fn not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "Object Not Found", "Not Found")
+    }
+
+    /// What the request speaks of is missing.
+    pub(crate) fn missing(reason: impl Into<Value>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", reason)
+    }
+
+    /// The visitor is known and may not.
+    pub(crate) fn not_authorised(reason: &str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "not_authorised", reason)
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        match refusal.reply_code() {
+            ReplyCode::AccessRefused => Self::not_authorised("Access refused."),
+            ReplyCode::NotFound => Self::missing(refusal.to_string()),
+            _ => Self::bad_request(refusal.to_string()),
+        }
+    }
+}
+
+impl From<DirectoryError> for Refused {
+    fn from(error: DirectoryError) -> Self {
+        match error {
+            DirectoryError::NoUser(_) | DirectoryError::NoVhost(_) => {
+                Self::bad_request("vhost_or_user_not_found")
+            }
+            DirectoryError::Pattern { .. } => Self::bad_request(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The HTTP API that RabbitMQ's tools expect, and metrics for Prometheus.
+//!
+//! ```text
+//!   socket ─▶ axum ─▶ Request: path split before it is decoded ─▶ route ─▶ resource ─▶ handle of runtime
+//!                        │
+//!                        └─ who asks, by the users of the broker; each route says who may
+//! ```
+//!
+//! Nothing here costs a message anything: counts are read from queues when somebody asks, and what a connection
+//! does is asked of its own task. Rates come from what was seen when somebody asked before.
+
+mod error;
+mod lists;
+mod metrics;
+mod metrics_text;
+mod rates;
+mod reply;
+mod request;
+mod resource;
+mod routes;
+mod server;
+mod values;
+mod visitor;
+
+pub use self::{
+    resource::definitions::{ImportError, import_file},
+    server::{BoundListener, HttpError, Listening, Management},
+};

@@ -1,0 +1,111 @@
+//! `/channels`.
+
+use leveret_runtime::{ChannelState, OpenConnection};
+use serde_json::{Value, json};
+
+use crate::{
+    error::Refused,
+    lists,
+    reply::Reply,
+    request::Request,
+    resource::{connections, consumers, entered, queues::garbage_collection},
+    server::Api,
+    visitor::Visitor,
+};
+
+pub(crate) async fn answer(
+    api: &Api,
+    visitor: &Visitor,
+    request: &Request,
+    path: &[&str],
+) -> Result<Reply, Refused> {
+    let visible = connections::visible(api, visitor);
+    match path {
+        [] => {
+            let list = shown_all(api, visible).await;
+            lists::paged(request, list)
+        }
+        [name] => {
+            let is_of = |known: &OpenConnection| name.starts_with(&known.facts.name());
+            let list = shown_all(
+                api,
+                visible
+                    .iter()
+                    .filter(|known| is_of(known))
+                    .cloned()
+                    .collect(),
+            );
+            let mut found = list.await.into_iter();
+            let mut found = found
+                .find(|channel| channel["name"] == **name)
+                .ok_or_else(Refused::not_found)?;
+            let of_channel = consumers::all(api, visible).await.into_iter();
+            let of_channel = of_channel.filter(|known| known["channel_details"]["name"] == **name);
+            found["consumer_details"] = of_channel.collect();
+            found["publishes"] = json!([]);
+            found["deliveries"] = json!([]);
+            Ok(lists::one(request, found))
+        }
+        _ => Err(Refused::not_found()),
+    }
+}
+
+/// `/vhosts/v/channels`.
+pub(crate) async fn of_vhost(
+    api: &Api,
+    visitor: &Visitor,
+    request: &Request,
+    vhost: &str,
+) -> Result<Reply, Refused> {
+    let vhost = entered(api, visitor, vhost)?;
+    let mut visible = connections::visible(api, visitor);
+    visible.retain(|known| known.facts.vhost == *vhost.name());
+    let list = shown_all(api, visible).await;
+    lists::paged(request, list)
+}
+
+pub(crate) async fn shown_all(api: &Api, connections: Vec<OpenConnection>) -> Vec<Value> {
+    let mut list = Vec::new();
+    for (connection, state) in connections::inspected(connections).await {
+        let channels = state.unwrap_or_default().channels;
+        list.extend(
+            channels
+                .iter()
+                .map(|channel| shown(api, &connection, channel)),
+        );
+    }
+    list
+}
+
+/// The name under which operators find a channel.
+pub(crate) fn name(connection: &OpenConnection, number: u16) -> String {
+    format!("{} ({number})", connection.facts.name())
+}
+
+fn shown(api: &Api, connection: &OpenConnection, channel: &ChannelState) -> Value {
+    let facts = &connection.facts;
+    json!({
+        "name": name(connection, channel.key.channel),
+        "number": channel.key.channel,
+        "node": api.broker.node().name,
+        "vhost": facts.vhost.to_string(),
+        "user": facts.user.to_string(),
+        "user_who_performed_action": facts.user.to_string(),
+        "state": "running",
+        "consumer_count": channel.consumers.len(),
+        "confirm": channel.is_confirming,
+        "transactional": channel.is_transactional,
+        "prefetch_count": channel.prefetch,
+        "messages_unacknowledged": channel.unacked,
+        "messages_unconfirmed": channel.unconfirmed,
+        "messages_uncommitted": channel.uncommitted,
+        "acks_uncommitted": channel.acks_uncommitted,
+        "cached_segments": 0,
+        "pending_raft_commands": 0,
+        "reductions": 0,
+        "reductions_details": {"rate": 0.0},
+        "garbage_collection": garbage_collection(),
+        "connection_details": connections::details(connection),
+        "message_stats": {},
+    })
+}

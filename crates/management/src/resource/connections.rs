@@ -1,0 +1,227 @@
+//! `/connections`.
+
+use std::{future::Future, time::Duration};
+
+use leveret_runtime::{ConnectionState, OpenConnection};
+use serde_json::{Map, Value, json};
+use tokio::{sync::oneshot, time::timeout};
+
+use crate::{
+    error::Refused,
+    lists,
+    reply::Reply,
+    request::Request,
+    resource::{entered, queues::garbage_collection},
+    server::Api,
+    values::table_to_json,
+    visitor::Visitor,
+};
+
+/// How long a connection's task has for an answer. One that waits for the disk has not the time.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+pub(crate) async fn answer(
+    api: &Api,
+    visitor: &Visitor,
+    request: &Request,
+    path: &[&str],
+) -> Result<Reply, Refused> {
+    match (request.method.as_str(), path) {
+        ("GET", []) => {
+            let list = shown_all(api, visible(api, visitor)).await;
+            lists::paged(request, list)
+        }
+        ("GET", ["username", user]) => {
+            let connections = visible(api, visitor);
+            let of_user = connections
+                .iter()
+                .filter(|known| known.facts.user == **user);
+            let list = of_user.map(|known| {
+                json!({
+                    "name": known.facts.name(),
+                    "vhost": known.facts.vhost.to_string(),
+                    "user": known.facts.user.to_string(),
+                    "node": api.broker.node().name,
+                })
+            });
+            Ok(lists::whole(request, list.collect()))
+        }
+        ("DELETE", ["username", user]) => {
+            for connection in visible(api, visitor) {
+                if connection.facts.user == **user {
+                    close(&connection, visitor, request)?;
+                }
+            }
+            Ok(Reply::NoContent)
+        }
+        ("GET", [name]) => {
+            let connection = found(api, visitor, name)?;
+            let mut list = shown_all(api, vec![connection]).await;
+            Ok(lists::one(request, list.pop().unwrap_or_default()))
+        }
+        ("DELETE", [name]) => {
+            close(&found(api, visitor, name)?, visitor, request)?;
+            Ok(Reply::NoContent)
+        }
+        ("GET", [name, "channels"]) => {
+            let connection = found(api, visitor, name)?;
+            let list = super::channels::shown_all(api, vec![connection]).await;
+            Ok(lists::whole(request, list))
+        }
+        _ => Err(Refused::not_found()),
+    }
+}
+
+/// `/vhosts/v/connections`.
+pub(crate) async fn of_vhost(
+    api: &Api,
+    visitor: &Visitor,
+    request: &Request,
+    vhost: &str,
+) -> Result<Reply, Refused> {
+    let vhost = entered(api, visitor, vhost)?;
+    let mut connections = visible(api, visitor);
+    connections.retain(|known| known.facts.vhost == *vhost.name());
+    let list = shown_all(api, connections).await;
+    lists::paged(request, list)
+}
+
+/// All of them for who monitors, else one's own.
+pub(crate) fn visible(api: &Api, visitor: &Visitor) -> Vec<OpenConnection> {
+    let mut connections = api.broker.connections();
+    if !visitor.is_monitor() {
+        connections.retain(|known| known.facts.user == visitor.name);
+    }
+    connections
+}
+
+fn found(api: &Api, visitor: &Visitor, name: &str) -> Result<OpenConnection, Refused> {
+    let mut connections = visible(api, visitor).into_iter();
+    connections
+        .find(|known| known.facts.name() == name)
+        .ok_or_else(Refused::not_found)
+}
+
+fn close(connection: &OpenConnection, visitor: &Visitor, request: &Request) -> Result<(), Refused> {
+    if connection.facts.user != visitor.name {
+        visitor.check(crate::visitor::Needs::Administrator)?;
+    }
+    let reason = request.header("x-reason").filter(|text| !text.is_empty());
+    connection
+        .control
+        .close(reason.unwrap_or("Closed via management plugin"));
+    Ok(())
+}
+
+/// What each connection does, asked of all of them at once.
+pub(crate) async fn inspected(
+    connections: Vec<OpenConnection>,
+) -> Vec<(OpenConnection, Option<ConnectionState>)> {
+    let asked: Vec<_> = connections
+        .into_iter()
+        .map(|connection| {
+            let (sender, answer) = oneshot::channel();
+            connection.control.inspect(sender);
+            (connection, answer)
+        })
+        .collect();
+    let patience = tokio::time::Instant::now() + PATIENCE;
+    let mut states = Vec::with_capacity(asked.len());
+    for (connection, answer) in asked {
+        states.push((connection, patiently(answer, patience).await));
+    }
+    states
+}
+
+async fn patiently<T>(
+    answer: impl Future<Output = Result<T, oneshot::error::RecvError>>,
+    until: tokio::time::Instant,
+) -> Option<T> {
+    let left = until.saturating_duration_since(tokio::time::Instant::now());
+    timeout(left, answer).await.ok()?.ok()
+}
+
+async fn shown_all(api: &Api, connections: Vec<OpenConnection>) -> Vec<Value> {
+    let states = inspected(connections).await;
+    states
+        .iter()
+        .map(|(connection, state)| shown(api, connection, state.as_ref()))
+        .collect()
+}
+
+fn shown(api: &Api, connection: &OpenConnection, state: Option<&ConnectionState>) -> Value {
+    let facts = &connection.facts;
+    let state = state.cloned().unwrap_or_default();
+    let properties = table_to_json(&facts.client_properties);
+    let mut object = json!({
+        "name": facts.name(),
+        "node": api.broker.node().name,
+        "protocol": "AMQP 0-9-1",
+        "type": "network",
+        "user": facts.user.to_string(),
+        "user_who_performed_action": facts.user.to_string(),
+        "vhost": facts.vhost.to_string(),
+        "state": "running",
+        "connected_at": facts.connected_at.get(),
+        "host": facts.local.ip().to_string(),
+        "port": facts.local.port(),
+        "peer_host": facts.peer.ip().to_string(),
+        "peer_port": facts.peer.port(),
+        "auth_mechanism": facts.mechanism,
+        "channels": connection.channels,
+        "channel_max": state.channel_max,
+        "frame_max": state.frame_max,
+        "timeout": state.heartbeat_secs,
+        "recv_cnt": 0,
+        "send_cnt": 0,
+        "send_pend": 0,
+        "reductions": 0,
+        "reductions_details": {"rate": 0.0},
+        "garbage_collection": garbage_collection(),
+        "ssl": false,
+        "ssl_protocol": "",
+        "ssl_key_exchange": "",
+        "ssl_cipher": "",
+        "ssl_hash": "",
+        "peer_cert_subject": "",
+        "peer_cert_issuer": "",
+        "peer_cert_validity": "",
+        "peer_cert_serial_number": "",
+    });
+    if let Value::Object(fields) = &mut object {
+        fields.insert(
+            "user_provided_name".to_owned(),
+            properties
+                .get("connection_name")
+                .cloned()
+                .unwrap_or_default(),
+        );
+        if fields["user_provided_name"].is_null() {
+            fields.remove("user_provided_name");
+        }
+        fields.insert("client_properties".to_owned(), properties);
+        let key = format!("connection {}", facts.id);
+        put_octets(api, fields, &key, &state);
+    }
+    object
+}
+
+fn put_octets(api: &Api, fields: &mut Map<String, Value>, key: &str, state: &ConnectionState) {
+    api.rates.put(
+        fields,
+        key,
+        &[
+            ("recv_oct", state.received_bytes),
+            ("send_oct", state.sent_bytes),
+        ],
+    );
+}
+
+/// A connection as other objects name it.
+pub(crate) fn details(connection: &OpenConnection) -> Value {
+    json!({
+        "name": connection.facts.name(),
+        "peer_host": connection.facts.peer.ip().to_string(),
+        "peer_port": connection.facts.peer.port(),
+    })
+}

@@ -1,0 +1,590 @@
+//! Definitions: everything but messages, out and in, for the whole node or one vhost.
+
+use std::path::{Path, PathBuf};
+
+use leveret_core::{
+    directory::DirectoryError,
+    record::{BindingRecord, Destination, ExchangeKind, HashAlgorithm},
+    refusal::Refusal,
+    vhost::{ExchangeDeclare, QueueDeclare},
+};
+use leveret_runtime::{Broker, VhostHandle};
+use leveret_wire::value::ShortString;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+use crate::{
+    error::Refused,
+    reply::Reply,
+    request::{self, Request, boolean, name, nested, optional_text, text},
+    resource::{
+        bindings, exchanges, node, parameters, permissions, policies, queues::NO_CONNECTION,
+        topic_permissions, users, vhosts,
+    },
+    server::{Api, Listening},
+    values::{table_from_json, table_to_json},
+    visitor::Visitor,
+};
+
+/// Names that the broker makes by itself, and so are in no definitions.
+const RESERVED_PREFIX: &str = "amq.";
+
+/// Definitions that cannot be applied at start. The text is for the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The file.
+    #[error("cannot read definitions from {path}: {source}")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// What is in it.
+    #[error("cannot apply the definitions in {path}: {reason}")]
+    Apply {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Applies a file of definitions, or those of a directory in the order of their names, before anybody is let in.
+///
+/// # Errors
+///
+/// When a file cannot be read or applied; what came before it is applied.
+pub async fn import_file(broker: &Arc<Broker>, path: &Path) -> Result<(), ImportError> {
+    let failed = |path: &Path, source| ImportError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let mut files = vec![path.to_owned()];
+    if path.is_dir() {
+        let entries = std::fs::read_dir(path).map_err(|source| failed(path, source))?;
+        files = entries.flatten().map(|entry| entry.path()).collect();
+        files.sort();
+    }
+    let api = Api::of(broker.clone(), Listening::default());
+    for file in files {
+        let text = std::fs::read(&file).map_err(|source| failed(&file, source))?;
+        let refused = |reason: String| ImportError::Apply {
+            path: file.clone(),
+            reason,
+        };
+        let Ok(Value::Object(definitions)) = serde_json::from_slice(&text) else {
+            return Err(refused("it is not a JSON object".to_owned()));
+        };
+        import(&api, &definitions, None).await.map_err(|refusal| {
+            let reason = refusal.body.map(|body| body["reason"].clone());
+            refused(match reason {
+                Some(Value::String(reason)) => reason,
+                other => other.unwrap_or_default().to_string(),
+            })
+        })?;
+        tracing::info!(file = %file.display(), "definitions applied");
+    }
+    Ok(())
+}
+
+pub(crate) async fn answer(
+    api: &Api,
+    visitor: &Visitor,
+    request: &Request,
+    path: &[&str],
+) -> Result<Reply, Refused> {
+    let vhost = match path {
+        [] => None,
+        [vhost] => Some(super::entered(api, visitor, vhost).map_err(|_| Refused::not_found())?),
+        _ => return Err(Refused::not_found()),
+    };
+    if request.method == axum::http::Method::GET {
+        let definitions = match &vhost {
+            None => export(api),
+            Some(vhost) => export_vhost(api, vhost),
+        };
+        return Ok(match request.parameter("download") {
+            Some(file) => Reply::Download(definitions, file.to_owned()),
+            None => Reply::Json(definitions),
+        });
+    }
+    let definitions = body(request)?;
+    match vhost {
+        None => import(api, &definitions, Some(&visitor.name)).await?,
+        Some(vhost) => import_objects(api, &definitions, Some(vhost.name())).await?,
+    }
+    Ok(Reply::NoContent)
+}
+
+/// The definitions of a request: JSON, or a form with a field `file`, as browsers send it.
+fn body(request: &Request) -> Result<Map<String, Value>, Refused> {
+    let kind = request.header("content-type").unwrap_or_default();
+    let text = match kind.split_once("boundary=") {
+        Some((form, boundary)) if form.starts_with("multipart/form-data") => {
+            file_of_form(&request.body, boundary.trim_matches('"'))
+                .ok_or_else(|| Refused::bad_request("no field file in the form"))?
+        }
+        _ => &request.body[..],
+    };
+    if text.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Map::new());
+    }
+    match serde_json::from_slice(text) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) | Err(_) => Err(Refused::bad_request("failed_to_parse_json")),
+    }
+}
+
+/// The content of the field `file` of a form.
+fn file_of_form<'a>(form: &'a [u8], boundary: &str) -> Option<&'a [u8]> {
+    let boundary = format!("--{boundary}");
+    let mut rest = form;
+    while let Some(at) = find(rest, boundary.as_bytes()) {
+        rest = &rest[at + boundary.len()..];
+        let head_end = find(rest, b"\r\n\r\n")?;
+        let (head, content) = (&rest[..head_end], &rest[head_end + 4..]);
+        if find(head, b"name=\"file\"").is_some() {
+            let end = find(content, format!("\r\n{boundary}").as_bytes())?;
+            return Some(&content[..end]);
+        }
+    }
+    None
+}
+
+fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+    text.windows(part.len()).position(|window| window == part)
+}
+
+fn export(api: &Api) -> Value {
+    let directory = api.broker.directory();
+    let mut objects = Objects::default();
+    for vhost in api.broker.vhosts() {
+        objects.add(&vhost);
+    }
+    let of_component = |component: &str| {
+        let found = directory.parameters();
+        let found = found.filter(move |known| known.component == component);
+        found.map(|known| policies::shown(known)).collect::<Value>()
+    };
+    json!({
+        "rabbit_version": node::VERSION,
+        "rabbitmq_version": node::VERSION,
+        "product_name": "RabbitMQ",
+        "product_version": node::VERSION,
+        "rabbitmq_definition_format": "cluster",
+        "original_cluster_name": node::cluster_name(api),
+        "explanation": format!("Definitions of cluster '{}'", node::cluster_name(api)),
+        "users": directory.users().map(|user| users::shown(user)).collect::<Value>(),
+        "vhosts": directory.vhosts().map(|vhost| json!({
+            "name": vhost.name.to_string(),
+            "metadata": vhosts::metadata(vhost),
+            "limits": vhosts::limits(vhost),
+        })).collect::<Value>(),
+        "permissions": directory.permissions().map(|known| permissions::shown(known)).collect::<Value>(),
+        "topic_permissions": directory
+            .topic_permissions()
+            .map(|known| topic_permissions::shown(known))
+            .collect::<Value>(),
+        "parameters": parameters::listed(api),
+        "global_parameters": parameters::globals(api),
+        "policies": of_component(policies::USER),
+        "queues": objects.queues,
+        "exchanges": objects.exchanges,
+        "bindings": objects.bindings,
+    })
+}
+
+fn export_vhost(api: &Api, vhost: &VhostHandle) -> Value {
+    let directory = api.broker.directory();
+    let mut objects = Objects::default();
+    objects.add(vhost);
+    let is_here = |item: &Value| item["vhost"] == vhost.name().to_string();
+    let policies = directory.parameters();
+    let policies = policies.filter(|known| known.component == policies::USER);
+    let policies: Vec<Value> = policies.map(|known| policies::shown(known)).collect();
+    let without_vhost = |list: Vec<Value>| -> Value {
+        let list = list.into_iter().filter(is_here);
+        list.map(|mut item| {
+            if let Value::Object(fields) = &mut item {
+                fields.remove("vhost");
+            }
+            item
+        })
+        .collect()
+    };
+    let record = directory.vhost(vhost.name());
+    json!({
+        "rabbit_version": node::VERSION,
+        "rabbitmq_version": node::VERSION,
+        "product_name": "RabbitMQ",
+        "product_version": node::VERSION,
+        "rabbitmq_definition_format": "single_virtual_host",
+        "original_vhost_name": vhost.name().to_string(),
+        "original_cluster_name": node::cluster_name(api),
+        "explanation": format!("Definitions of virtual host '{}'", vhost.name()),
+        "description": record.map(|record| record.description.clone()),
+        "default_queue_type": record.map(|record| vhosts::metadata(record)["default_queue_type"].clone()),
+        "metadata": record.map(|record| vhosts::metadata(record)),
+        "limits": record.map(|record| vhosts::limits(record)),
+        "parameters": without_vhost(parameters::listed(api)),
+        "policies": without_vhost(policies),
+        "queues": without_vhost(objects.queues),
+        "exchanges": without_vhost(objects.exchanges),
+        "bindings": without_vhost(objects.bindings),
+    })
+}
+
+/// What lasts and was made by somebody.
+#[derive(Debug, Default)]
+struct Objects {
+    queues: Vec<Value>,
+    exchanges: Vec<Value>,
+    bindings: Vec<Value>,
+}
+
+impl Objects {
+    fn add(&mut self, vhost: &VhostHandle) {
+        let snapshot = vhost.snapshot();
+        let lasts = |name: &ShortString| {
+            let queue = snapshot.queue(name);
+            queue.is_ok_and(|record| record.exclusive_to.is_none() && !is_reserved(name))
+        };
+        for record in snapshot.queues().filter(|record| lasts(&record.name)) {
+            let mut arguments = table_to_json(&record.arguments);
+            let queue_type = arguments.get("x-queue-type").cloned();
+            let queue_type = queue_type.unwrap_or_else(|| "classic".into());
+            arguments["x-queue-type"] = queue_type.clone();
+            self.queues.push(json!({
+                "name": record.name.to_string(),
+                "vhost": record.vhost.to_string(),
+                "durable": record.durable,
+                "auto_delete": record.auto_delete,
+                "arguments": arguments,
+                "type": queue_type,
+            }));
+        }
+        for exchange in snapshot.exchanges() {
+            let record = exchange.record();
+            if !record.durable {
+                continue;
+            }
+            let bindings = exchange
+                .bindings()
+                .filter(|binding| match &binding.destination {
+                    Destination::Queue(name) => lasts(name),
+                    Destination::Exchange(name) => {
+                        let to = snapshot.exchange(name);
+                        to.is_ok_and(|to| to.record().durable)
+                    }
+                });
+            self.bindings.extend(bindings.map(bindings::exported));
+            if !is_reserved(&record.name) && !record.name.is_empty() {
+                let mut shown = exchanges::shown(record);
+                if let Value::Object(fields) = &mut shown {
+                    fields.remove("user_who_performed_action");
+                }
+                self.exchanges.push(shown);
+            }
+        }
+    }
+}
+
+fn is_reserved(name: &ShortString) -> bool {
+    name.as_bytes().starts_with(RESERVED_PREFIX.as_bytes())
+}
+
+/// Applies definitions of a node in RabbitMQ's order.
+async fn import(
+    api: &Api,
+    definitions: &Map<String, Value>,
+    maker: Option<&ShortString>,
+) -> Result<(), Refused> {
+    if definitions.get("rabbitmq_definition_format") == Some(&"single_virtual_host".into()) {
+        return Err(Refused::bad_request(
+            "these are definitions of one virtual host; import them into one",
+        ));
+    }
+    let algorithm = algorithm_of(definitions);
+    for user in list(definitions, "users")? {
+        let name = name(text(user, "name")?)?;
+        let known = api.broker.directory().user(&name).cloned();
+        let user = users::read(name, user, known.as_deref(), algorithm)?;
+        api.broker.put_user(user).await;
+    }
+    for vhost in list(definitions, "vhosts")? {
+        let name = name(text(vhost, "name")?)?;
+        let known = api.broker.directory().vhost(&name).cloned();
+        let record = vhosts::read(name, vhost, known.as_deref())?;
+        vhosts::put(api, record, maker.filter(|_| known.is_none())).await;
+    }
+    for permission in list(definitions, "permissions")? {
+        let (vhost, user) = (text(permission, "vhost")?, text(permission, "user")?);
+        let permission = permissions::read(vhost, user, permission)?;
+        let put = api.broker.put_permission(permission).await;
+        put.map_err(|error| unknown_member(&error))?;
+    }
+    for permission in list(definitions, "topic_permissions")? {
+        let (vhost, user) = (text(permission, "vhost")?, text(permission, "user")?);
+        let permission = topic_permissions::read(vhost, user, permission)?;
+        let put = api.broker.put_topic_permission(permission).await;
+        put.map_err(|error| unknown_member(&error))?;
+    }
+    for parameter in list(definitions, "global_parameters")? {
+        let value = parameter.get("value").cloned().unwrap_or_default();
+        let name = text(parameter, "name")?;
+        parameters::put(api, "", ShortString::empty(), name, &value).await;
+    }
+    import_objects(api, definitions, None).await
+}
+
+/// Applies what is in vhosts; all of it into one vhost if one is named.
+async fn import_objects(
+    api: &Api,
+    definitions: &Map<String, Value>,
+    into: Option<&ShortString>,
+) -> Result<(), Refused> {
+    let vhost_of = |object: &Map<String, Value>| -> Result<Arc<VhostHandle>, Refused> {
+        let name = match into {
+            Some(vhost) => vhost.clone(),
+            None => name(text(object, "vhost")?)?,
+        };
+        api.broker.vhost(&name).map_err(|_| {
+            Refused::bad_request(format!(
+                "Please create virtual host \"{name}\" prior to importing definitions."
+            ))
+        })
+    };
+    for exchange in list(definitions, "exchanges")? {
+        import_exchange(&vhost_of(exchange)?, exchange).await?;
+    }
+    for policy in list(definitions, "policies")? {
+        let vhost = vhost_of(policy)?.name().clone();
+        let value = policies::read(policies::USER, policy)?;
+        parameters::put(api, policies::USER, vhost, text(policy, "name")?, &value).await;
+    }
+    for parameter in list(definitions, "parameters")? {
+        import_parameter(api, vhost_of(parameter)?.name(), parameter).await?;
+    }
+    for queue in list(definitions, "queues")? {
+        import_queue(&vhost_of(queue)?, queue).await?;
+    }
+    for binding in list(definitions, "bindings")? {
+        import_binding(&vhost_of(binding)?, binding).await?;
+    }
+    Ok(())
+}
+
+async fn import_exchange(
+    vhost: &Arc<VhostHandle>,
+    exchange: &Map<String, Value>,
+) -> Result<(), Refused> {
+    let name = name(text(exchange, "name")?)?;
+    if is_reserved(&name) || name.is_empty() || vhost.snapshot().exchange(&name).is_ok() {
+        return Ok(());
+    }
+    let kind = request::name(optional_text(exchange, "type")?.unwrap_or("direct"))?;
+    if ExchangeKind::from_name(kind.as_bytes()).is_none() {
+        return Err(Refused::bad_request(format!(
+            "precondition_failed: unknown exchange type '{kind}'"
+        )));
+    }
+    let declare = ExchangeDeclare {
+        name,
+        kind,
+        passive: false,
+        durable: boolean(exchange, "durable")?.unwrap_or(true),
+        auto_delete: boolean(exchange, "auto_delete")?.unwrap_or(false),
+        internal: boolean(exchange, "internal")?.unwrap_or(false),
+        arguments: table_from_json(&nested(exchange, "arguments")?)?,
+    };
+    kept(vhost.declare_exchange(declare).await)
+}
+
+async fn import_queue(vhost: &Arc<VhostHandle>, queue: &Map<String, Value>) -> Result<(), Refused> {
+    let name = name(text(queue, "name")?)?;
+    if is_reserved(&name) || vhost.snapshot().queue(&name).is_ok() {
+        return Ok(());
+    }
+    let mut arguments = nested(queue, "arguments")?;
+    if let Some(queue_type) = optional_text(queue, "type")?
+        && !arguments.contains_key("x-queue-type")
+        && queue_type != "classic"
+    {
+        arguments.insert("x-queue-type".to_owned(), queue_type.into());
+    }
+    let declare = QueueDeclare {
+        name,
+        server_named: false,
+        durable: boolean(queue, "durable")?.unwrap_or(true),
+        exclusive: false,
+        auto_delete: boolean(queue, "auto_delete")?.unwrap_or(false),
+        arguments: table_from_json(&arguments)?,
+    };
+    kept(
+        vhost
+            .declare_queue(declare, NO_CONNECTION)
+            .await
+            .map(|_| ()),
+    )
+}
+
+async fn import_binding(
+    vhost: &Arc<VhostHandle>,
+    binding: &Map<String, Value>,
+) -> Result<(), Refused> {
+    let source = name(text(binding, "source")?)?;
+    if source.is_empty() {
+        return Ok(());
+    }
+    let destination = name(text(binding, "destination")?)?;
+    let destination = match text(binding, "destination_type")? {
+        "queue" => Destination::Queue(destination),
+        "exchange" => Destination::Exchange(destination),
+        other => {
+            return Err(Refused::bad_request(format!(
+                "unknown destination type '{other}'"
+            )));
+        }
+    };
+    let record = BindingRecord {
+        vhost: vhost.name().clone(),
+        source,
+        destination,
+        key: name(optional_text(binding, "routing_key")?.unwrap_or_default())?,
+        arguments: table_from_json(&nested(binding, "arguments")?)?,
+    };
+    match vhost.bind(record, NO_CONNECTION).await {
+        Err(refusal @ Refusal::NotFound { .. }) => Err(Refused::bad_request(format!(
+            "{{resources_missing,{refusal}}}"
+        ))),
+        other => kept(other),
+    }
+}
+
+async fn import_parameter(
+    api: &Api,
+    vhost: &ShortString,
+    parameter: &Map<String, Value>,
+) -> Result<(), Refused> {
+    let component = text(parameter, "component")?;
+    let value = parameter
+        .get("value")
+        .ok_or_else(|| Refused::key_missing("value"))?;
+    match component {
+        "vhost-limits" => {
+            let directory = api.broker.directory();
+            if let (Some(known), Value::Object(limits)) = (directory.vhost(vhost), value) {
+                let mut vhost = leveret_core::record::VhostRecord::clone(known);
+                vhost.max_connections = request::integer(limits, "max-connections")?;
+                vhost.max_queues = request::integer(limits, "max-queues")?;
+                api.broker.put_vhost(vhost).await;
+            }
+            Ok(())
+        }
+        policies::OPERATOR => {
+            let Value::Object(policy) = value else {
+                return Err(Refused::bad_request("an operator policy is an object"));
+            };
+            let value = policies::read(component, policy)?;
+            parameters::put(
+                api,
+                component,
+                vhost.clone(),
+                text(parameter, "name")?,
+                &value,
+            )
+            .await;
+            Ok(())
+        }
+        _ => {
+            parameters::put(
+                api,
+                component,
+                vhost.clone(),
+                text(parameter, "name")?,
+                value,
+            )
+            .await;
+            Ok(())
+        }
+    }
+}
+
+/// What exists otherwise is kept as it is.
+fn kept(result: Result<(), Refusal>) -> Result<(), Refused> {
+    match result {
+        Ok(()) | Err(Refusal::Inequivalent { .. } | Refusal::Locked { .. }) => Ok(()),
+        Err(refusal) => Err(Refused::bad_request(refusal.to_string())),
+    }
+}
+
+fn unknown_member(error: &DirectoryError) -> Refused {
+    match error {
+        DirectoryError::NoUser(user) => {
+            Refused::bad_request(format!("{{no_such_user,<<\"{user}\">>}}"))
+        }
+        DirectoryError::NoVhost(vhost) => Refused::bad_request(format!(
+            "Please create virtual host \"{vhost}\" prior to importing definitions."
+        )),
+        DirectoryError::Pattern { .. } => Refused::bad_request(error.to_string()),
+    }
+}
+
+/// How passwords were hashed whose algorithm is not named.
+fn algorithm_of(definitions: &Map<String, Value>) -> HashAlgorithm {
+    let version = definitions.get("rabbit_version").and_then(Value::as_str);
+    let mut numbers = version
+        .unwrap_or("4.0.0")
+        .split('.')
+        .map(|part| part.parse::<u32>().unwrap_or(u32::MAX));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if version < (3, 6) {
+        HashAlgorithm::Md5
+    } else {
+        HashAlgorithm::Sha256
+    }
+}
+
+fn list<'a>(
+    definitions: &'a Map<String, Value>,
+    section: &str,
+) -> Result<Vec<&'a Map<String, Value>>, Refused> {
+    match definitions.get(section) {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(list)) => list
+            .iter()
+            .map(|item| {
+                item.as_object()
+                    .ok_or_else(|| Refused::bad_request(format!("{section}: not an object")))
+            })
+            .collect(),
+        Some(_) => Err(Refused::bad_request(format!("{section}: not a list"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_found_in_a_form() {
+        let form = b"--b\r\nContent-Disposition: form-data; name=\"other\"\r\n\r\nx\r\n--b\r\n\
+            Content-Disposition: form-data; name=\"file\"; filename=\"d.json\"\r\n\r\n{\"a\": 1}\r\n--b--\r\n";
+        assert_eq!(file_of_form(form, "b"), Some(&b"{\"a\": 1}"[..]));
+        assert_eq!(file_of_form(b"--b\r\n", "b"), None);
+    }
+
+    #[test]
+    fn very_old_definitions_have_md5_hashes() {
+        let of = |version: &str| {
+            let mut definitions = Map::new();
+            definitions.insert("rabbit_version".to_owned(), version.into());
+            algorithm_of(&definitions)
+        };
+        assert_eq!(of("3.5.7"), HashAlgorithm::Md5);
+        assert_eq!(of("3.6.0"), HashAlgorithm::Sha256);
+        assert_eq!(of("4.3.6"), HashAlgorithm::Sha256);
+        assert_eq!(algorithm_of(&Map::new()), HashAlgorithm::Sha256);
+    }
+}

@@ -1,0 +1,146 @@
+//! `/exchanges`.
+
+use leveret_core::{
+    record::{Destination, ExchangeRecord},
+    refusal::{ObjectKind, Refusal},
+    rights::Right,
+    vhost::ExchangeDeclare,
+};
+use leveret_runtime::VhostHandle;
+use leveret_wire::value::{FieldValue, ShortString};
+use serde_json::{Value, json};
+
+use crate::{
+    error::Refused,
+    lists,
+    reply::Reply,
+    request::{self, Request, boolean, optional_text},
+    resource::{bindings, entered, entered_of},
+    server::Api,
+    values::{table_from_json, table_to_json},
+    visitor::Visitor,
+};
+
+/// The default exchange in a path.
+const DEFAULT_EXCHANGE: &str = "amq.default";
+
+pub(crate) async fn answer(
+    api: &Api,
+    visitor: &Visitor,
+    request: &Request,
+    path: &[&str],
+) -> Result<Reply, Refused> {
+    match (request.method.as_str(), path) {
+        ("GET", [] | [_]) => {
+            let mut list = Vec::new();
+            for vhost in entered_of(api, visitor, path)? {
+                let snapshot = vhost.snapshot();
+                list.extend(snapshot.exchanges().map(|found| shown(found.record())));
+            }
+            lists::paged(request, list)
+        }
+        ("GET", [vhost, exchange]) => {
+            let vhost = entered(api, visitor, vhost)?;
+            let name = found(&vhost, exchange)?;
+            let snapshot = vhost.snapshot();
+            let mut object = shown(snapshot.exchange(&name)?.record());
+            object["incoming"] = json!([]);
+            object["outgoing"] = json!([]);
+            Ok(lists::one(request, object))
+        }
+        ("PUT", [vhost, exchange]) => put(api, visitor, request, vhost, exchange).await,
+        ("DELETE", [vhost, exchange]) => {
+            let vhost = entered(api, visitor, vhost)?;
+            let name = found(&vhost, exchange)?;
+            let rights = api.broker.rights(vhost.name(), &visitor.name);
+            rights.check(Right::Configure, ObjectKind::Exchange, &name)?;
+            vhost
+                .delete_exchange(&name, request.flag("if-unused"))
+                .await?;
+            Ok(Reply::NoContent)
+        }
+        ("GET", [vhost, exchange, "bindings", "source"]) => {
+            let vhost = entered(api, visitor, vhost)?;
+            let name = found(&vhost, exchange)?;
+            let list = bindings::of_vhost(&vhost, |binding| binding.source == name);
+            Ok(lists::whole(request, list))
+        }
+        ("GET", [vhost, exchange, "bindings", "destination"]) => {
+            let vhost = entered(api, visitor, vhost)?;
+            let to = Destination::Exchange(found(&vhost, exchange)?);
+            let list = bindings::of_vhost(&vhost, |binding| binding.destination == to);
+            Ok(lists::whole(request, list))
+        }
+        _ => Err(Refused::not_found()),
+    }
+}
+
+/// The name as the broker has it.
+pub(crate) fn real_name(exchange: &str) -> Result<ShortString, Refused> {
+    if exchange == DEFAULT_EXCHANGE {
+        Ok(ShortString::empty())
+    } else {
+        request::name(exchange)
+    }
+}
+
+fn found(vhost: &VhostHandle, exchange: &str) -> Result<ShortString, Refused> {
+    let name = real_name(exchange)?;
+    let snapshot = vhost.snapshot();
+    snapshot
+        .exchange(&name)
+        .map(|_| name)
+        .map_err(|_| Refused::not_found())
+}
+
+async fn put(
+    api: &Api,
+    visitor: &Visitor,
+    request: &Request,
+    vhost: &str,
+    exchange: &str,
+) -> Result<Reply, Refused> {
+    let object = request.object()?;
+    let vhost = entered(api, visitor, vhost)?;
+    let name = real_name(exchange)?;
+    let kind = optional_text(&object, "type")?.unwrap_or("direct");
+    let declare = ExchangeDeclare {
+        name: name.clone(),
+        kind: request::name(kind)?,
+        passive: false,
+        durable: boolean(&object, "durable")?.unwrap_or(false),
+        auto_delete: boolean(&object, "auto_delete")?.unwrap_or(false),
+        internal: boolean(&object, "internal")?.unwrap_or(false),
+        arguments: table_from_json(&request::nested(&object, "arguments")?)?,
+    };
+    let rights = api.broker.rights(vhost.name(), &visitor.name);
+    rights.check(Right::Configure, ObjectKind::Exchange, &name)?;
+    let is_new = vhost.snapshot().exchange(&name).is_err();
+    let alternate = declare.arguments.get(b"alternate-exchange");
+    if let Some(FieldValue::LongString(to)) = alternate.filter(|_| is_new) {
+        rights.check(Right::Read, ObjectKind::Exchange, &name)?;
+        if let Ok(to) = ShortString::try_from(to.as_bytes()) {
+            rights.check(Right::Write, ObjectKind::Exchange, &to)?;
+        }
+    }
+    match vhost.declare_exchange(declare).await {
+        Ok(()) => Ok(Reply::put(is_new)),
+        Err(Refusal::UnknownExchangeType { name }) => Err(Refused::bad_request(format!(
+            "unknown exchange type '{name}'"
+        ))),
+        Err(refusal) => Err(refusal.into()),
+    }
+}
+
+pub(crate) fn shown(record: &ExchangeRecord) -> Value {
+    json!({
+        "name": record.name.to_string(),
+        "vhost": record.vhost.to_string(),
+        "type": record.kind.name(),
+        "durable": record.durable,
+        "auto_delete": record.auto_delete,
+        "internal": record.internal,
+        "arguments": table_to_json(&record.arguments),
+        "user_who_performed_action": "rmq-internal",
+    })
+}

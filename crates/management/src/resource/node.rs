@@ -1,0 +1,262 @@
+//! `/nodes`: the one node there is, measured where there is something to measure.
+
+use std::{fs, net::SocketAddr};
+
+use serde_json::{Map, Value, json};
+
+use crate::{error::Refused, lists, reply::Reply, request::Request, server::Api};
+
+/// The version of RabbitMQ whose API this is.
+pub(crate) const VERSION: &str = "4.3.6";
+
+/// Tools want one and print it.
+pub(crate) const ERLANG_VERSION: &str = "29.1.1";
+
+/// Features that tools look for.
+const FEATURES: [&str; 24] = [
+    "classic_mirrored_queue_version",
+    "classic_queue_type_delivery_support",
+    "direct_exchange_routing_v2",
+    "drop_unroutable_metric",
+    "empty_basic_get_metric",
+    "feature_flags_v2",
+    "implicit_default_bindings",
+    "listener_records_in_ets",
+    "maintenance_mode_status",
+    "message_containers",
+    "quorum_queue",
+    "rabbitmq_4.0.0",
+    "rabbitmq_4.1.0",
+    "rabbitmq_4.2.0",
+    "rabbitmq_4.3.0",
+    "restart_streams",
+    "stream_filtering",
+    "stream_queue",
+    "stream_sac_coordinator_unblock_group",
+    "stream_single_active_consumer",
+    "stream_update_config_command",
+    "tracking_records_in_ets",
+    "user_limits",
+    "virtual_host_metadata",
+];
+
+pub(crate) fn answer(api: &Api, request: &Request, path: &[&str]) -> Result<Reply, Refused> {
+    match path {
+        [] => Ok(lists::whole(request, vec![shown(api)])),
+        [name] if *name == api.broker.node().name => Ok(lists::one(request, shown(api))),
+        _ => Err(Refused::not_found()),
+    }
+}
+
+fn shown(api: &Api) -> Value {
+    let process = Process::measured();
+    let uptime = u64::try_from(api.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let mut object = json!({
+        "name": api.broker.node().name,
+        "type": "disc",
+        "running": true,
+        "being_drained": false,
+        "os_pid": std::process::id().to_string(),
+        "uptime": uptime,
+        "run_queue": 0,
+        "processors": std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        "fd_total": process.fd_total,
+        "sockets_total": 0,
+        "proc_total": 1_048_576,
+        "mem_limit": process.memory_total,
+        "mem_alarm": false,
+        "mem_calculation_strategy": "rss",
+        "disk_free_limit": 0,
+        "disk_free_alarm": false,
+        "rates_mode": "basic",
+        "exchange_types": exchange_types(),
+        "auth_mechanisms": [
+            {"name": "PLAIN", "description": "SASL PLAIN authentication mechanism", "enabled": true},
+            {"name": "AMQPLAIN", "description": "QPid AMQPLAIN mechanism", "enabled": true},
+        ],
+        "applications": [{
+            "name": "leveret",
+            "description": "Leveret",
+            "version": env!("CARGO_PKG_VERSION"),
+        }],
+        "contexts": contexts(api, false),
+        "log_files": ["<stderr>"],
+        "db_dir": api.broker.data_dir().map(|dir| dir.display().to_string()),
+        "config_files": [],
+        "net_ticktime": 60,
+        "enabled_plugins": ["rabbitmq_management", "rabbitmq_prometheus"],
+        "partitions": [],
+        "cluster_links": [],
+        "metrics_gc_queue_length": {},
+        "ra_open_file_metrics": {},
+        "rabbitmq_version": VERSION,
+        "erlang_version": ERLANG_VERSION,
+        "erlang_full_version": ERLANG_VERSION,
+        "crypto_lib_version": "",
+    });
+    if let Value::Object(fields) = &mut object {
+        let churn = api.broker.churn();
+        let queues = api.broker.queue_churn();
+        api.rates.put(
+            fields,
+            "node",
+            &[
+                ("mem_used", process.memory_used),
+                ("fd_used", process.fd_used),
+                ("disk_free", 0),
+                ("sockets_used", 0),
+                ("proc_used", process.threads),
+                ("gc_num", 0),
+                ("gc_bytes_reclaimed", 0),
+                ("context_switches", 0),
+                ("io_read_count", 0),
+                ("io_read_bytes", 0),
+                ("io_write_count", 0),
+                ("io_write_bytes", 0),
+                ("io_sync_count", 0),
+                ("io_seek_count", 0),
+                ("io_reopen_count", 0),
+                ("mnesia_ram_tx_count", 0),
+                ("mnesia_disk_tx_count", 0),
+                ("msg_store_read_count", 0),
+                ("msg_store_write_count", 0),
+                ("queue_index_read_count", 0),
+                ("queue_index_write_count", 0),
+                ("connection_created", churn.connections_created),
+                ("connection_closed", churn.connections_closed),
+                ("channel_created", churn.channels_created),
+                ("channel_closed", churn.channels_closed),
+                ("queue_declared", queues.declared),
+                ("queue_created", queues.created),
+                ("queue_deleted", queues.deleted),
+            ],
+        );
+        for time in [
+            "io_read_avg_time",
+            "io_write_avg_time",
+            "io_sync_avg_time",
+            "io_seek_avg_time",
+        ] {
+            fields.insert(time.to_owned(), json!(0.0));
+            fields.insert(format!("{time}_details"), json!({"rate": 0.0}));
+        }
+    }
+    object
+}
+
+/// What the system says of this process.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Process {
+    pub(crate) memory_used: u64,
+    pub(crate) memory_total: u64,
+    pub(crate) fd_used: u64,
+    pub(crate) fd_total: u64,
+    pub(crate) threads: u64,
+}
+
+impl Process {
+    pub(crate) fn measured() -> Self {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+        let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let fd_used = fs::read_dir("/proc/self/fd").map_or(0, |list| list.count() as u64);
+        let fd_total = limits
+            .lines()
+            .find_map(|line| line.strip_prefix("Max open files"))
+            .and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        Self {
+            memory_used: number(&status, "VmRSS:") * 1024,
+            memory_total: number(&memory, "MemTotal:") * 1024,
+            fd_used,
+            fd_total: fd_total.unwrap_or(0),
+            threads: number(&status, "Threads:"),
+        }
+    }
+}
+
+fn number(text: &str, key: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(key));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok())
+        .unwrap_or(0)
+}
+
+/// The name of the cluster: as it was set, or that of the node.
+pub(crate) fn cluster_name(api: &Api) -> String {
+    let directory = api.broker.directory();
+    let set = directory.parameter(
+        "",
+        &leveret_wire::value::ShortString::empty(),
+        "cluster_name",
+    );
+    let set = set.and_then(|known| serde_json::from_str::<String>(&known.value).ok());
+    set.unwrap_or_else(|| api.broker.node().name.clone())
+}
+
+pub(crate) fn exchange_types() -> Value {
+    let types = ["direct", "fanout", "headers", "topic"].map(|name| {
+        json!({
+            "name": name,
+            "description": format!("AMQP {name} exchange, as per the AMQP specification"),
+            "enabled": true,
+        })
+    });
+    types.into_iter().collect()
+}
+
+/// Where the API and the metrics are.
+pub(crate) fn contexts(api: &Api, with_node: bool) -> Value {
+    let contexts = [
+        (api.listening.http, "RabbitMQ Management"),
+        (api.listening.metrics, "RabbitMQ Prometheus"),
+    ];
+    let shown = contexts.into_iter().filter_map(|(address, description)| {
+        let mut context = Map::new();
+        context.insert("description".to_owned(), description.into());
+        context.insert("path".to_owned(), "/".into());
+        context.insert("cowboy_opts".to_owned(), "[{sendfile,false}]".into());
+        context.insert("port".to_owned(), address?.port().to_string().into());
+        if with_node {
+            context.insert("node".to_owned(), api.broker.node().name.clone().into());
+        }
+        Some(Value::Object(context))
+    });
+    shown.collect()
+}
+
+/// Every listener with RabbitMQ's name of its protocol.
+pub(crate) fn all_listeners(api: &Api) -> Vec<(&'static str, SocketAddr)> {
+    let amqp = api.listening.amqp.iter().map(|address| ("amqp", *address));
+    let http = api.listening.http.map(|address| ("http", address));
+    let metrics = api
+        .listening
+        .metrics
+        .map(|address| ("http/prometheus", address));
+    amqp.chain(http).chain(metrics).collect()
+}
+
+pub(crate) fn listeners(api: &Api) -> Value {
+    let shown = all_listeners(api).into_iter().map(|(protocol, address)| {
+        json!({
+            "node": api.broker.node().name,
+            "protocol": protocol,
+            "ip_address": address.ip().to_string(),
+            "port": address.port(),
+            "socket_opts": {"backlog": 1024, "nodelay": true},
+        })
+    });
+    shown.collect()
+}
+
+pub(crate) fn feature_flags() -> Reply {
+    let flags = FEATURES.map(|name| {
+        json!({
+            "name": name,
+            "state": "enabled",
+            "stability": "stable",
+            "desc": "",
+            "doc_url": "",
+            "provided_by": "rabbit",
+        })
+    });
+    Reply::Json(flags.into_iter().collect())
+}

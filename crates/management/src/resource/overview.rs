@@ -1,0 +1,102 @@
+//! `/overview` and `/whoami`.
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    error::Refused,
+    lists,
+    reply::Reply,
+    request::Request,
+    resource::{
+        connections, entered_all, node,
+        queues::{Totals, total},
+    },
+    server::Api,
+    visitor::Visitor,
+};
+
+pub(crate) fn show(api: &Api, visitor: &Visitor, request: &Request) -> Result<Reply, Refused> {
+    let vhosts = entered_all(api, visitor);
+    let mut totals = Totals::default();
+    let mut exchanges = 0;
+    for vhost in &vhosts {
+        totals.add(&total(api, vhost));
+        exchanges += vhost.snapshot().exchanges().count();
+    }
+    let visible = connections::visible(api, visitor);
+    let channels: u64 = visible.iter().map(|known| known.channels).sum();
+    let node = &api.broker.node().name;
+    let mut object_totals = json!({
+        "connections": visible.len(),
+        "channels": channels,
+        "queues": totals.queues,
+        "exchanges": exchanges,
+    });
+    let key = format!("overview {}", visitor.name);
+    let mut queue_totals = Map::new();
+    api.rates.put(&mut queue_totals, &key, &totals.depths());
+    let mut object = json!({
+        "management_version": node::VERSION,
+        "rabbitmq_version": node::VERSION,
+        "product_name": "RabbitMQ",
+        "product_version": node::VERSION,
+        "cluster_name": node::cluster_name(api),
+        "cluster_tags": {},
+        "node_tags": {},
+        "erlang_version": node::ERLANG_VERSION,
+        "erlang_full_version": node::ERLANG_VERSION,
+        "crypto_lib_version": "",
+        "rates_mode": "basic",
+        "sample_retention_policies": {
+            "global": [600, 3600, 28800, 86400],
+            "basic": [600, 3600],
+            "detailed": [600],
+        },
+        "exchange_types": node::exchange_types(),
+        "disable_stats": false,
+        "enable_queue_totals": false,
+        "default_queue_type": "classic",
+        "is_op_policy_updating_enabled": true,
+        "require_definition_json_extension": false,
+        "statistics_db_event_queue": 0,
+        "message_stats": totals.message_stats(api, &key),
+        "queue_totals": queue_totals,
+        "churn_rates": churn(api),
+    });
+    if visitor.is_monitor() {
+        object_totals["consumers"] = totals.consumers.into();
+        object["node"] = node.clone().into();
+        object["listeners"] = node::listeners(api);
+        object["contexts"] = node::contexts(api, true);
+    }
+    object["object_totals"] = object_totals;
+    Ok(lists::one(request, object))
+}
+
+fn churn(api: &Api) -> Value {
+    let churn = api.broker.churn();
+    let queues = api.broker.queue_churn();
+    let mut object = Map::new();
+    api.rates.put(
+        &mut object,
+        "churn",
+        &[
+            ("connection_created", churn.connections_created),
+            ("connection_closed", churn.connections_closed),
+            ("channel_created", churn.channels_created),
+            ("channel_closed", churn.channels_closed),
+            ("queue_declared", queues.declared),
+            ("queue_created", queues.created),
+            ("queue_deleted", queues.deleted),
+        ],
+    );
+    object.into()
+}
+
+pub(crate) fn whoami(visitor: &Visitor) -> Reply {
+    Reply::Json(json!({
+        "name": visitor.name.to_string(),
+        "tags": visitor.tags,
+        "is_internal_user": true,
+    }))
+}

@@ -1,0 +1,181 @@
+//! `/parameters`, `/global-parameters`, `/cluster-name`.
+
+use leveret_core::record::ParameterRecord;
+use leveret_wire::value::ShortString;
+use serde_json::{Value, json};
+
+use crate::{
+    error::Refused,
+    lists,
+    reply::{self, Reply},
+    request::{self, Request, text},
+    resource::{policies, vhosts},
+    server::Api,
+    visitor::Visitor,
+};
+
+/// Components whose parameters are kept.
+const COMPONENTS: [&str; 3] = ["shovel", "federation-upstream", "federation-upstream-set"];
+
+pub(crate) async fn answer(
+    api: &Api,
+    visitor: &Visitor,
+    request: &Request,
+    path: &[&str],
+) -> Result<Reply, Refused> {
+    let directory = api.broker.directory();
+    match (request.method.as_str(), path) {
+        ("GET", [] | [_] | [_, _]) => {
+            let mut list = listed(api);
+            list.retain(|item| {
+                let is =
+                    |key: &str, at: usize| path.get(at).is_none_or(|asked| item[key] == **asked);
+                is("component", 0) && is("vhost", 1)
+            });
+            list.retain(|item| {
+                let vhost = item["vhost"].as_str().unwrap_or_default();
+                request::name(vhost).is_ok_and(|vhost| visitor.may_enter(&directory, &vhost))
+            });
+            Ok(lists::whole(request, list))
+        }
+        ("GET", [component, vhost, name]) => {
+            let mut list = listed(api).into_iter();
+            let found = list.find(|item| {
+                item["component"] == **component
+                    && item["vhost"] == **vhost
+                    && item["name"] == **name
+            });
+            Ok(lists::one(request, found.ok_or_else(Refused::not_found)?))
+        }
+        ("PUT", [component, vhost, name]) => {
+            if !COMPONENTS.contains(component) {
+                return Err(Refused::bad_request(format!(
+                    "Validation failed\n\ncomponent {component} not found\n"
+                )));
+            }
+            let vhost = super::entered(api, visitor, vhost)?.name().clone();
+            let object = request.object()?;
+            let value = object
+                .get("value")
+                .ok_or_else(|| Refused::key_missing("value"))?;
+            let is_new = directory.parameter(component, &vhost, name).is_none();
+            put(api, component, vhost, name, value).await;
+            Ok(Reply::put(is_new))
+        }
+        ("DELETE", [component, vhost, name]) => {
+            let vhost = request::name(vhost)?;
+            if !COMPONENTS.contains(component) {
+                return Err(Refused::not_found());
+            }
+            reply::deleted(api.broker.delete_parameter(component, &vhost, name).await)
+        }
+        _ => Err(Refused::not_found()),
+    }
+}
+
+/// Parameters as tools see them: limits of vhosts and operator policies among them, policies not.
+pub(crate) fn listed(api: &Api) -> Vec<Value> {
+    let directory = api.broker.directory();
+    let limits = directory.vhosts().filter_map(|vhost| {
+        let value = vhosts::limits(vhost);
+        let is_set = value.as_object().is_some_and(|set| !set.is_empty());
+        is_set.then(|| {
+            json!({
+                "component": "vhost-limits",
+                "vhost": vhost.name.to_string(),
+                "name": "limits",
+                "value": value,
+            })
+        })
+    });
+    let is_shown = |known: &&std::sync::Arc<ParameterRecord>| {
+        !known.component.is_empty() && known.component != policies::USER
+    };
+    let others = directory.parameters().filter(is_shown).map(|known| {
+        json!({
+            "component": known.component,
+            "vhost": known.vhost.to_string(),
+            "name": known.name,
+            "value": value_of(known),
+        })
+    });
+    limits.chain(others).collect()
+}
+
+/// A parameter's value.
+pub(crate) fn value_of(parameter: &ParameterRecord) -> Value {
+    serde_json::from_str(&parameter.value).unwrap_or_default()
+}
+
+pub(crate) async fn put(api: &Api, component: &str, vhost: ShortString, name: &str, value: &Value) {
+    let parameter = ParameterRecord {
+        component: component.to_owned(),
+        vhost,
+        name: name.to_owned(),
+        value: value.to_string(),
+    };
+    api.broker.put_parameter(parameter).await;
+}
+
+pub(crate) async fn global(api: &Api, request: &Request, path: &[&str]) -> Result<Reply, Refused> {
+    match (request.method.as_str(), path) {
+        ("GET", []) => Ok(lists::whole(request, globals(api))),
+        ("GET", [name]) => {
+            let mut list = globals(api).into_iter();
+            let found = list.find(|item| item["name"] == **name);
+            Ok(lists::one(request, found.ok_or_else(Refused::not_found)?))
+        }
+        ("PUT", [name]) => {
+            let object = request.object()?;
+            let value = object
+                .get("value")
+                .ok_or_else(|| Refused::key_missing("value"))?;
+            let directory = api.broker.directory();
+            let is_new = directory
+                .parameter("", &ShortString::empty(), name)
+                .is_none();
+            put(api, "", ShortString::empty(), name, value).await;
+            Ok(Reply::put(is_new))
+        }
+        ("DELETE", [name]) => {
+            let nowhere = ShortString::empty();
+            reply::deleted(api.broker.delete_parameter("", &nowhere, name).await)
+        }
+        _ => Err(Refused::not_found()),
+    }
+}
+
+/// Global parameters that were set, and two that tools expect.
+pub(crate) fn globals(api: &Api) -> Vec<Value> {
+    let directory = api.broker.directory();
+    let set = directory
+        .parameters()
+        .filter(|known| known.component.is_empty());
+    let mut list: Vec<Value> = set
+        .map(|known| json!({"name": known.name, "value": value_of(known)}))
+        .collect();
+    let node = &api.broker.node().name;
+    for (name, value) in [
+        ("cluster_tags", json!({})),
+        (
+            "internal_cluster_id",
+            format!("rabbitmq-cluster-id-{node}").into(),
+        ),
+    ] {
+        if !list.iter().any(|item| item["name"] == *name) {
+            list.push(json!({"name": name, "value": value}));
+        }
+    }
+    list.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+    list
+}
+
+pub(crate) async fn cluster_name(api: &Api, request: &Request) -> Result<Reply, Refused> {
+    if request.method == axum::http::Method::PUT {
+        let object = request.object()?;
+        let name: Value = text(&object, "name")?.into();
+        put(api, "", ShortString::empty(), "cluster_name", &name).await;
+        return Ok(Reply::NoContent);
+    }
+    Ok(Reply::Json(json!({"name": super::node::cluster_name(api)})))
+}

@@ -1,0 +1,347 @@
+//! `/queues`.
+
+use std::sync::Arc;
+
+use leveret_core::{
+    ids::ConnectionId, queue::Counters, record::QueueRecord, refusal::ObjectKind, rights::Right,
+    vhost::QueueDeclare,
+};
+use leveret_runtime::{QueueHandle, VhostHandle};
+use leveret_wire::value::{FieldValue, ShortString};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    error::Refused,
+    lists,
+    reply::Reply,
+    request::{self, Request, boolean},
+    resource::{bindings, consumers, entered, entered_of},
+    server::Api,
+    values::{table_from_json, table_to_json},
+    visitor::Visitor,
+};
+
+/// Nobody's connection: what is exclusive to one is not for the API.
+pub(crate) const NO_CONNECTION: ConnectionId = ConnectionId::new(0);
+
+/// Without a command for so long a queue counts as idle.
+const IDLE_MILLIS: u64 = 5000;
+
+pub(crate) async fn answer(
+    api: &Api,
+    visitor: &Visitor,
+    request: &Request,
+    path: &[&str],
+) -> Result<Reply, Refused> {
+    match (request.method.as_str(), path) {
+        ("GET", [] | [_]) => {
+            let is_detailed = path == ["detailed"];
+            let path = if is_detailed { &[] } else { path };
+            let mut list = Vec::new();
+            for vhost in entered_of(api, visitor, path)? {
+                for record in vhost.snapshot().queues() {
+                    list.extend(shown(api, request, record));
+                }
+            }
+            lists::paged(request, list)
+        }
+        ("GET", [vhost, queue]) => {
+            let vhost = entered(api, visitor, vhost)?;
+            let (_, handle) = found(api, &vhost, queue)?;
+            let record = handle.record();
+            let mut object = shown(api, request, record).ok_or_else(Refused::not_found)?;
+            if let Value::Object(object) = &mut object {
+                details(api, &handle, object).await;
+            }
+            Ok(lists::one(request, object))
+        }
+        ("PUT", [vhost, queue]) => put(api, visitor, request, vhost, queue).await,
+        ("DELETE", [vhost, queue]) => {
+            let vhost = entered(api, visitor, vhost)?;
+            let (name, _) = found(api, &vhost, queue)?;
+            let rights = api.broker.rights(vhost.name(), &visitor.name);
+            rights.check(Right::Configure, ObjectKind::Queue, &name)?;
+            let (unused, empty) = (request.flag("if-unused"), request.flag("if-empty"));
+            let deleted = vhost
+                .delete_queue(&name, NO_CONNECTION, unused, empty)
+                .await?;
+            api.broker.tell_cancelled(&deleted.cancelled);
+            Ok(Reply::NoContent)
+        }
+        ("DELETE", [vhost, queue, "contents"]) => {
+            let vhost = entered(api, visitor, vhost)?;
+            let (name, _) = found(api, &vhost, queue)?;
+            let rights = api.broker.rights(vhost.name(), &visitor.name);
+            rights.check(Right::Read, ObjectKind::Queue, &name)?;
+            vhost.purge_queue(&name, NO_CONNECTION).await?;
+            Ok(Reply::NoContent)
+        }
+        ("GET", [vhost, queue, "bindings"]) => {
+            let vhost = entered(api, visitor, vhost)?;
+            let (name, _) = found(api, &vhost, queue)?;
+            Ok(lists::whole(request, bindings::to_queue(&vhost, &name)))
+        }
+        _ => Err(Refused::not_found()),
+    }
+}
+
+/// The queue of a path.
+pub(crate) fn found(
+    api: &Api,
+    vhost: &VhostHandle,
+    queue: &str,
+) -> Result<(ShortString, Arc<QueueHandle>), Refused> {
+    let name = request::name(queue)?;
+    let snapshot = vhost.snapshot();
+    let record = snapshot.queue(&name).map_err(|_| Refused::not_found())?;
+    let handle = api.broker.queue(record.id).ok_or_else(Refused::not_found)?;
+    Ok((name, handle))
+}
+
+async fn put(
+    api: &Api,
+    visitor: &Visitor,
+    request: &Request,
+    vhost: &str,
+    queue: &str,
+) -> Result<Reply, Refused> {
+    let object = request.object()?;
+    let vhost = entered(api, visitor, vhost)?;
+    let name = request::name(queue)?;
+    let declare = QueueDeclare {
+        name: name.clone(),
+        server_named: false,
+        durable: boolean(&object, "durable")?.unwrap_or(false),
+        exclusive: false,
+        auto_delete: boolean(&object, "auto_delete")?.unwrap_or(false),
+        arguments: table_from_json(&request::nested(&object, "arguments")?)?,
+    };
+    let rights = api.broker.rights(vhost.name(), &visitor.name);
+    rights.check(Right::Configure, ObjectKind::Queue, &name)?;
+    let is_new = vhost.snapshot().queue(&name).is_err();
+    let dead_letter = declare.arguments.get(b"x-dead-letter-exchange");
+    if let Some(FieldValue::LongString(exchange)) = dead_letter.filter(|_| is_new) {
+        rights.check(Right::Read, ObjectKind::Queue, &name)?;
+        if let Ok(exchange) = ShortString::try_from(exchange.as_bytes()) {
+            rights.check(Right::Write, ObjectKind::Exchange, &exchange)?;
+        }
+    }
+    vhost.declare_queue(declare, NO_CONNECTION).await?;
+    Ok(Reply::put(is_new))
+}
+
+/// A queue as lists show it; `None` when it went meanwhile.
+pub(crate) fn shown(api: &Api, request: &Request, record: &QueueRecord) -> Option<Value> {
+    let handle = api.broker.queue(record.id)?;
+    let report = handle.report();
+    let mut arguments = table_to_json(&record.arguments);
+    let queue_type = arguments
+        .get("x-queue-type")
+        .and_then(Value::as_str)
+        .unwrap_or("classic")
+        .to_owned();
+    arguments["x-queue-type"] = queue_type.clone().into();
+    let (ready, unacked) = (report.depth.ready, report.depth.unacked);
+    let mut object = json!({
+        "name": record.name.to_string(),
+        "vhost": record.vhost.to_string(),
+        "type": queue_type,
+        "durable": record.durable,
+        "auto_delete": record.auto_delete,
+        "exclusive": record.exclusive_to.is_some(),
+        "arguments": arguments,
+        "node": api.broker.node().name,
+        "state": "running",
+    });
+    let Value::Object(fields) = &mut object else {
+        return Some(object);
+    };
+    if request.flag("disable_stats") {
+        if request.flag("enable_queue_totals") {
+            fields.insert("messages".to_owned(), (ready + unacked).into());
+            fields.insert("messages_ready".to_owned(), ready.into());
+            fields.insert("messages_unacknowledged".to_owned(), unacked.into());
+        }
+        return Some(object);
+    }
+    let policy = handle.policy();
+    let capacity = if report.consumers == 0 {
+        json!(0)
+    } else {
+        json!(1.0)
+    };
+    let stats = json!({
+        "internal": false,
+        "internal_owner": false,
+        "messages_ready_ram": report.ready_in_memory,
+        "messages_unacknowledged_ram": unacked,
+        "messages_ram": report.ready_in_memory + unacked,
+        "messages_persistent": report.stored,
+        "message_bytes": report.ready_bytes + report.unacked_bytes,
+        "message_bytes_ready": report.ready_bytes,
+        "message_bytes_unacknowledged": report.unacked_bytes,
+        "message_bytes_ram": report.memory_bytes,
+        "message_bytes_persistent": report.stored_bytes,
+        "consumers": report.consumers,
+        "consumer_utilisation": capacity,
+        "consumer_capacity": capacity,
+        "memory": report.memory_bytes,
+        "reductions": 0,
+        "reductions_details": {"rate": 0.0},
+        "policy": policy.user.map(|policy| policy.name.clone()),
+        "operator_policy": policy.operator.map(|policy| policy.name.clone()),
+        "effective_policy_definition": policy.definition,
+        "head_message_timestamp": report.head_timestamp_secs,
+        "exclusive_consumer_tag": null,
+        "single_active_consumer_tag": null,
+        "garbage_collection": garbage_collection(),
+        "storage_version": 2,
+    });
+    if let Value::Object(stats) = stats {
+        fields.extend(stats);
+    }
+    let now = api.broker.now();
+    if now.get().saturating_sub(report.last_active.get()) > IDLE_MILLIS {
+        let since = crate::values::iso_time(report.last_active.get());
+        fields.insert("idle_since".to_owned(), since.into());
+    }
+    let key = format!("queue {}", record.id);
+    api.rates.put(
+        fields,
+        &key,
+        &[
+            ("messages", ready + unacked),
+            ("messages_ready", ready),
+            ("messages_unacknowledged", unacked),
+        ],
+    );
+    let mut message_stats = Map::new();
+    api.rates
+        .put(&mut message_stats, &key, &of_counters(&report.counters));
+    fields.insert("message_stats".to_owned(), message_stats.into());
+    Some(object)
+}
+
+/// What only one queue alone shows.
+async fn details(api: &Api, handle: &QueueHandle, object: &mut Map<String, Value>) {
+    let of_queue = consumers::of_queue(api, handle).await;
+    if let [only] = of_queue.as_slice()
+        && only["exclusive"] == true
+    {
+        object.insert(
+            "exclusive_consumer_tag".to_owned(),
+            only["consumer_tag"].clone(),
+        );
+    }
+    let settings = handle.record().arguments.get(b"x-single-active-consumer");
+    if settings.and_then(FieldValue::as_bool) == Some(true) {
+        let active = of_queue.iter().find(|consumer| consumer["active"] == true);
+        let tag = active.map(|consumer| consumer["consumer_tag"].clone());
+        object.insert(
+            "single_active_consumer_tag".to_owned(),
+            tag.unwrap_or_default(),
+        );
+    }
+    object.insert("consumer_details".to_owned(), of_queue.into());
+    object.insert("incoming".to_owned(), json!([]));
+    object.insert("deliveries".to_owned(), json!([]));
+    if let Some(owner) = handle.record().exclusive_to {
+        let connections = api.broker.connections();
+        let owner = connections.iter().find(|known| known.facts.id == owner);
+        if let Some(owner) = owner {
+            let peer = owner.facts.peer;
+            let details = json!({
+                "name": owner.facts.name(),
+                "peer_host": peer.ip().to_string(),
+                "peer_port": peer.port(),
+            });
+            object.insert("owner_pid_details".to_owned(), details);
+        }
+    }
+}
+
+/// What tools read of a process that is none here.
+pub(crate) fn garbage_collection() -> Value {
+    json!({
+        "fullsweep_after": 0,
+        "max_heap_size": 0,
+        "min_bin_vheap_size": 0,
+        "min_heap_size": 0,
+        "minor_gcs": 0,
+    })
+}
+
+/// RabbitMQ's names of the counters.
+pub(crate) fn of_counters(counters: &Counters) -> [(&'static str, u64); 9] {
+    [
+        ("publish", counters.publish),
+        ("deliver", counters.deliver),
+        ("deliver_no_ack", counters.deliver_no_ack),
+        (
+            "deliver_get",
+            counters.deliver + counters.deliver_no_ack + counters.get + counters.get_no_ack,
+        ),
+        ("get", counters.get),
+        ("get_no_ack", counters.get_no_ack),
+        ("get_empty", counters.get_empty),
+        ("redeliver", counters.redeliver),
+        ("ack", counters.ack),
+    ]
+}
+
+/// Sums over queues.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Totals {
+    pub(crate) queues: u64,
+    pub(crate) consumers: u64,
+    pub(crate) ready: u64,
+    pub(crate) unacked: u64,
+    pub(crate) counters: Counters,
+}
+
+impl Totals {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.queues += other.queues;
+        self.consumers += other.consumers;
+        self.ready += other.ready;
+        self.unacked += other.unacked;
+        self.counters.add(&other.counters);
+    }
+
+    pub(crate) const fn depths(&self) -> [(&'static str, u64); 3] {
+        [
+            ("messages", self.ready + self.unacked),
+            ("messages_ready", self.ready),
+            ("messages_unacknowledged", self.unacked),
+        ]
+    }
+
+    pub(crate) fn put_into(&self, api: &Api, key: &str, object: &mut Map<String, Value>) {
+        api.rates.put(object, key, &self.depths());
+        object.insert("message_stats".to_owned(), self.message_stats(api, key));
+    }
+
+    pub(crate) fn message_stats(&self, api: &Api, key: &str) -> Value {
+        let mut stats = Map::new();
+        api.rates.put(&mut stats, key, &of_counters(&self.counters));
+        stats.into()
+    }
+}
+
+/// The sums of one vhost.
+pub(crate) fn total(api: &Api, vhost: &VhostHandle) -> Totals {
+    let mut totals = Totals::default();
+    for record in vhost.snapshot().queues() {
+        if let Some(queue) = api.broker.queue(record.id) {
+            let report = queue.report();
+            totals.add(&Totals {
+                queues: 1,
+                consumers: report.consumers as u64,
+                ready: report.depth.ready,
+                unacked: report.depth.unacked,
+                counters: report.counters,
+            });
+        }
+    }
+    totals
+}

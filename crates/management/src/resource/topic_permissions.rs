@@ -1,0 +1,105 @@
+//! `/topic-permissions`.
+
+use leveret_core::record::TopicPermissionRecord;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    error::Refused,
+    lists,
+    reply::{self, Reply},
+    request::{Request, name, text},
+    server::Api,
+};
+
+pub(crate) async fn answer(api: &Api, request: &Request, path: &[&str]) -> Result<Reply, Refused> {
+    match (request.method.as_str(), path) {
+        ("GET", []) => Ok(Reply::Json(list(api, |_| true).into())),
+        ("GET", [vhost, user]) => {
+            let (vhost, user) = (name(vhost)?, name(user)?);
+            let found = list(api, |known| known.vhost == vhost && known.user == user);
+            if found.is_empty() {
+                return Err(Refused::not_found());
+            }
+            Ok(lists::whole(request, found))
+        }
+        ("GET", [vhost, user, exchange]) => {
+            let (vhost, user, exchange) = (name(vhost)?, name(user)?, name(exchange)?);
+            let is_meant = |known: &TopicPermissionRecord| {
+                known.vhost == vhost && known.user == user && known.exchange == exchange
+            };
+            let mut found = list(api, is_meant);
+            let found = found.pop().ok_or_else(Refused::not_found)?;
+            Ok(lists::one(request, found))
+        }
+        ("PUT", [vhost, user]) => {
+            let permission = read(vhost, user, &request.object()?)?;
+            let is_same = |known: &TopicPermissionRecord| {
+                known.vhost == permission.vhost
+                    && known.user == permission.user
+                    && known.exchange == permission.exchange
+            };
+            let is_new = list(api, is_same).is_empty();
+            api.broker.put_topic_permission(permission).await?;
+            Ok(Reply::put(is_new))
+        }
+        ("DELETE", [vhost, user, rest @ ..]) => {
+            let (vhost, user) = (name(vhost)?, name(user)?);
+            let exchange = rest.first().map(|exchange| name(exchange)).transpose()?;
+            let deleted = api
+                .broker
+                .delete_topic_permissions(&vhost, &user, exchange.as_ref())
+                .await;
+            reply::deleted(deleted)
+        }
+        _ => Err(Refused::not_found()),
+    }
+}
+
+pub(crate) fn of_user(api: &Api, request: &Request, user: &str) -> Result<Reply, Refused> {
+    let user = name(user)?;
+    let directory = api.broker.directory();
+    directory.user(&user).ok_or_else(Refused::not_found)?;
+    Ok(lists::whole(request, list(api, |known| known.user == user)))
+}
+
+pub(crate) fn of_vhost(api: &Api, request: &Request, vhost: &str) -> Result<Reply, Refused> {
+    let vhost = name(vhost)?;
+    let directory = api.broker.directory();
+    directory.vhost(&vhost).ok_or_else(Refused::not_found)?;
+    Ok(lists::whole(
+        request,
+        list(api, |known| known.vhost == vhost),
+    ))
+}
+
+fn list(api: &Api, is_meant: impl Fn(&TopicPermissionRecord) -> bool) -> Vec<Value> {
+    let directory = api.broker.directory();
+    let permissions = directory
+        .topic_permissions()
+        .filter(|known| is_meant(known));
+    permissions.map(|known| shown(known)).collect()
+}
+
+pub(crate) fn shown(permission: &TopicPermissionRecord) -> Value {
+    json!({
+        "user": permission.user.to_string(),
+        "vhost": permission.vhost.to_string(),
+        "exchange": permission.exchange.to_string(),
+        "write": permission.write,
+        "read": permission.read,
+    })
+}
+
+pub(crate) fn read(
+    vhost: &str,
+    user: &str,
+    object: &Map<String, Value>,
+) -> Result<TopicPermissionRecord, Refused> {
+    Ok(TopicPermissionRecord {
+        vhost: name(vhost)?,
+        user: name(user)?,
+        exchange: name(text(object, "exchange")?)?,
+        write: text(object, "write")?.to_owned(),
+        read: text(object, "read")?.to_owned(),
+    })
+}

@@ -1,0 +1,139 @@
+//! `/users` and what hangs on them.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use leveret_core::record::{HashAlgorithm, UserRecord};
+use leveret_runtime::hash_password;
+use leveret_wire::value::ShortString;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    error::Refused,
+    lists,
+    reply::{self, Reply},
+    request::{self, Request},
+    server::Api,
+};
+
+pub(crate) async fn answer(api: &Api, request: &Request, path: &[&str]) -> Result<Reply, Refused> {
+    match (request.method.as_str(), path) {
+        ("GET", []) => {
+            let directory = api.broker.directory();
+            lists::paged(request, directory.users().map(|user| shown(user)).collect())
+        }
+        ("GET", ["without-permissions"]) => {
+            let directory = api.broker.directory();
+            let has_none = |user: &&std::sync::Arc<UserRecord>| {
+                !directory.permissions().any(|known| known.user == user.name)
+            };
+            let users = directory.users().filter(has_none);
+            Ok(lists::whole(
+                request,
+                users.map(|user| shown(user)).collect(),
+            ))
+        }
+        ("POST", ["bulk-delete"]) => {
+            let object = request.object()?;
+            let users = object.get("users").and_then(Value::as_array);
+            let users = users.ok_or_else(|| Refused::key_missing("users"))?;
+            for user in users.iter().filter_map(Value::as_str) {
+                api.broker.delete_user(&request::name(user)?).await;
+            }
+            Ok(Reply::NoContent)
+        }
+        ("GET", [user]) => {
+            let directory = api.broker.directory();
+            let user = directory.user(&request::name(user)?);
+            let user = user.ok_or_else(Refused::not_found)?;
+            Ok(lists::one(request, shown(user)))
+        }
+        ("PUT", [user]) => {
+            let name = request::name(user)?;
+            let known = api.broker.directory().user(&name).cloned();
+            let known = known.as_deref();
+            let user = read(name, &request.object()?, known, HashAlgorithm::default())?;
+            api.broker.put_user(user).await;
+            Ok(Reply::put(known.is_none()))
+        }
+        ("DELETE", [user]) => reply::deleted(api.broker.delete_user(&request::name(user)?).await),
+        _ => Err(Refused::not_found()),
+    }
+}
+
+/// `/auth/hash_password`.
+pub(crate) fn hash(password: &str) -> Reply {
+    let hash = hash_password(HashAlgorithm::default(), password.as_bytes());
+    Reply::Json(json!({ "ok": STANDARD.encode(hash) }))
+}
+
+/// A user as the API and definitions show it.
+pub(crate) fn shown(user: &UserRecord) -> Value {
+    json!({
+        "name": user.name.to_string(),
+        "password_hash": STANDARD.encode(&user.password_hash),
+        "hashing_algorithm": user.algorithm.name(),
+        "tags": user.tags,
+        "limits": limits(user),
+    })
+}
+
+/// A user's limits that are set.
+pub(crate) fn limits(user: &UserRecord) -> Value {
+    let set = [
+        ("max-connections", user.max_connections),
+        ("max-channels", user.max_channels),
+    ];
+    let set = set
+        .into_iter()
+        .filter_map(|(name, limit)| Some((name.to_owned(), limit?.into())));
+    Value::Object(set.collect())
+}
+
+/// A user out of a request or definitions. `algorithm` is meant where none is named.
+pub(crate) fn read(
+    name: ShortString,
+    object: &Map<String, Value>,
+    known: Option<&UserRecord>,
+    algorithm: HashAlgorithm,
+) -> Result<UserRecord, Refused> {
+    let tags = request::tags(object)?.ok_or_else(|| Refused::bad_request("tags_not_present"))?;
+    let password = request::optional_text(object, "password")?;
+    let hash = request::optional_text(object, "password_hash")?;
+    let named = request::optional_text(object, "hashing_algorithm")?;
+    let (password_hash, algorithm) = match (password, hash) {
+        (Some(_), Some(_)) => {
+            return Err(Refused::bad_request(
+                "both_password_and_password_hash_are_provided",
+            ));
+        }
+        (Some(password), None) => {
+            let algorithm = HashAlgorithm::default();
+            (hash_password(algorithm, password.as_bytes()), algorithm)
+        }
+        (None, Some(hash)) => {
+            let bytes = STANDARD
+                .decode(hash)
+                .map_err(|_| Refused::bad_request(json!(["not_base64", hash])))?;
+            match named.map(HashAlgorithm::from_name) {
+                None => (bytes, algorithm),
+                Some(Some(algorithm)) => (bytes, algorithm),
+                // Nothing made by an algorithm that nobody knows can ever verify.
+                Some(None) => (Vec::new(), algorithm),
+            }
+        }
+        (None, None) => (Vec::new(), algorithm),
+    };
+    let mut user = UserRecord {
+        name,
+        password_hash,
+        algorithm,
+        tags,
+        max_connections: known.and_then(|known| known.max_connections),
+        max_channels: known.and_then(|known| known.max_channels),
+    };
+    let limits = request::nested(object, "limits")?;
+    if !limits.is_empty() {
+        user.max_connections = request::integer(&limits, "max-connections")?;
+        user.max_channels = request::integer(&limits, "max-channels")?;
+    }
+    Ok(user)
+}

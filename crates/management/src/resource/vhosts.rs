@@ -1,0 +1,187 @@
+//! `/vhosts`.
+
+use leveret_core::record::{PermissionRecord, VhostRecord};
+use leveret_runtime::VhostKept;
+use leveret_wire::value::ShortString;
+use serde_json::{Map, Value, json};
+
+use axum::http::StatusCode;
+
+use crate::{
+    error::Refused,
+    lists,
+    reply::Reply,
+    request::{self, Request, boolean, name, optional_text, tags},
+    resource::queues::{Totals, total},
+    server::Api,
+    visitor::Visitor,
+};
+
+pub(crate) async fn answer(
+    api: &Api,
+    visitor: &Visitor,
+    request: &Request,
+    path: &[&str],
+) -> Result<Reply, Refused> {
+    match (request.method.as_str(), path) {
+        ("GET", []) => {
+            let directory = api.broker.directory();
+            let is_shown = |vhost: &VhostRecord| {
+                visitor.is_monitor() || visitor.may_enter(&directory, &vhost.name)
+            };
+            let vhosts = directory.vhosts().filter(|vhost| is_shown(vhost));
+            Ok(lists::whole(
+                request,
+                vhosts.map(|vhost| shown(api, vhost)).collect(),
+            ))
+        }
+        ("GET", [vhost]) => {
+            let directory = api.broker.directory();
+            let vhost = directory.vhost(&name(vhost)?);
+            let vhost = vhost.ok_or_else(Refused::not_found)?;
+            Ok(lists::one(request, shown(api, vhost)))
+        }
+        ("PUT", [vhost]) => {
+            let name = name(vhost)?;
+            let known = api.broker.directory().vhost(&name).cloned();
+            let vhost = read(name, &request.object()?, known.as_deref())?;
+            put(api, vhost, known.is_none().then_some(&visitor.name)).await;
+            Ok(Reply::put(known.is_none()))
+        }
+        ("DELETE", [vhost]) => match api.broker.delete_vhost(&name(vhost)?).await {
+            Ok(()) => Ok(Reply::NoContent),
+            Err(VhostKept::NotFound) => Err(Refused::not_found()),
+            Err(VhostKept::Protected) => Err(Refused::new(
+                StatusCode::PRECONDITION_FAILED,
+                "precondition_failed",
+                format!(
+                    "Refusing to delete virtual host '{vhost}' because it is protected from deletion"
+                ),
+            )),
+        },
+        (method, [vhost, "deletion", "protection"]) => {
+            let directory = api.broker.directory();
+            let known = directory.vhost(&name(vhost)?);
+            let known = known.ok_or_else(Refused::not_found)?;
+            let vhost = VhostRecord {
+                protected: method == "POST",
+                ..VhostRecord::clone(known)
+            };
+            api.broker.put_vhost(vhost).await;
+            Ok(Reply::NoContent)
+        }
+        _ => Err(Refused::not_found()),
+    }
+}
+
+/// Makes or changes a vhost; who makes it over the API may do everything in it.
+pub(crate) async fn put(api: &Api, vhost: VhostRecord, maker: Option<&ShortString>) {
+    let name = vhost.name.clone();
+    api.broker.put_vhost(vhost).await;
+    if let Some(maker) = maker {
+        let everything = || ".*".to_owned();
+        let permission = PermissionRecord {
+            vhost: name,
+            user: maker.clone(),
+            configure: everything(),
+            write: everything(),
+            read: everything(),
+        };
+        // The maker may have been deleted meanwhile.
+        let _ = api.broker.put_permission(permission).await;
+    }
+}
+
+fn shown(api: &Api, vhost: &VhostRecord) -> Value {
+    let mut totals = Totals::default();
+    if let Ok(handle) = api.broker.vhost(&vhost.name) {
+        totals = total(api, &handle);
+    }
+    let mut object = Map::new();
+    object.insert("name".to_owned(), vhost.name.to_string().into());
+    object.insert("description".to_owned(), vhost.description.clone().into());
+    object.insert("tags".to_owned(), json!(vhost.tags));
+    object.insert("default_queue_type".to_owned(), queue_type(vhost).into());
+    object.insert("metadata".to_owned(), metadata(vhost));
+    object.insert("protected_from_deletion".to_owned(), vhost.protected.into());
+    object.insert("tracing".to_owned(), vhost.tracing.into());
+    let node = api.broker.node().name.clone();
+    object.insert("cluster_state".to_owned(), json!({ node: "running" }));
+    totals.put_into(api, &format!("vhost {}", vhost.name), &mut object);
+    Value::Object(object)
+}
+
+/// As definitions have it.
+pub(crate) fn metadata(vhost: &VhostRecord) -> Value {
+    let mut metadata = json!({
+        "description": vhost.description,
+        "tags": vhost.tags,
+        "default_queue_type": queue_type(vhost),
+    });
+    if vhost.protected {
+        metadata["protected_from_deletion"] = true.into();
+    }
+    metadata
+}
+
+fn queue_type(vhost: &VhostRecord) -> &str {
+    match vhost.default_queue_type.as_str() {
+        "" => "classic",
+        known => known,
+    }
+}
+
+/// A vhost out of a request or definitions.
+pub(crate) fn read(
+    name: ShortString,
+    object: &Map<String, Value>,
+    known: Option<&VhostRecord>,
+) -> Result<VhostRecord, Refused> {
+    let mut vhost = known
+        .cloned()
+        .unwrap_or_else(|| VhostRecord::named(name.clone()));
+    let nested = request::nested(object, "metadata")?;
+    for object in [&nested, object] {
+        if let Some(description) = optional_text(object, "description")? {
+            description.clone_into(&mut vhost.description);
+        }
+        if let Some(tags) = tags(object)? {
+            vhost.tags = tags;
+        }
+        if let Some(queue_type) = optional_text(object, "default_queue_type")? {
+            vhost.default_queue_type = match queue_type {
+                "undefined" => String::new(),
+                known @ ("" | "classic" | "quorum" | "stream") => known.to_owned(),
+                other => {
+                    return Err(Refused::bad_request(format!(
+                        "Unsupported default queue type: {other}"
+                    )));
+                }
+            };
+        }
+        if let Some(protected) = boolean(object, "protected_from_deletion")? {
+            vhost.protected = protected;
+        }
+        if let Some(tracing) = boolean(object, "tracing")? {
+            vhost.tracing = tracing;
+        }
+    }
+    let limits = request::nested(object, "limits")?;
+    if !limits.is_empty() {
+        vhost.max_connections = request::integer(&limits, "max-connections")?;
+        vhost.max_queues = request::integer(&limits, "max-queues")?;
+    }
+    Ok(vhost)
+}
+
+/// A vhost's limits that are set.
+pub(crate) fn limits(vhost: &VhostRecord) -> Value {
+    let set = [
+        ("max-connections", vhost.max_connections),
+        ("max-queues", vhost.max_queues),
+    ];
+    let set = set
+        .into_iter()
+        .filter_map(|(name, limit)| Some((name.to_owned(), limit?.into())));
+    Value::Object(set.collect())
+}

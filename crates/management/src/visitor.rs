@@ -1,0 +1,118 @@
+//! Who asks, and what they may see.
+
+use std::net::IpAddr;
+
+use axum::http::{HeaderMap, StatusCode, header};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use leveret_core::directory::Directory;
+use leveret_runtime::Broker;
+use leveret_wire::value::ShortString;
+use tracing::warn;
+
+use crate::error::Refused;
+
+/// What a route needs of its visitor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Nothing, not even credentials.
+    Nothing,
+    /// Any of the four tags.
+    Management,
+    /// `policymaker` or `administrator`.
+    Policymaker,
+    /// `monitoring` or `administrator`.
+    Monitoring,
+    /// `administrator`.
+    Administrator,
+}
+
+/// A user of the API.
+#[derive(Debug, Clone)]
+pub(crate) struct Visitor {
+    pub(crate) name: ShortString,
+    pub(crate) tags: Vec<String>,
+}
+
+impl Visitor {
+    /// Who asks for what is for everybody.
+    pub(crate) const fn nobody() -> Self {
+        Self {
+            name: ShortString::empty(),
+            tags: Vec::new(),
+        }
+    }
+
+    /// The user whose credentials the request carries.
+    pub(crate) fn of(broker: &Broker, headers: &HeaderMap, peer: IpAddr) -> Result<Self, Refused> {
+        let Some(value) = headers.get(header::AUTHORIZATION) else {
+            return Err(Refused {
+                asks_for_login: true,
+                ..Refused::empty(StatusCode::UNAUTHORIZED)
+            });
+        };
+        let refused = || Refused::new(StatusCode::UNAUTHORIZED, "not_authorized", "Not_Authorized");
+        let value = value.as_bytes();
+        let Some((scheme, rest)) = value.split_at_checked(6) else {
+            return Err(refused());
+        };
+        if !scheme.eq_ignore_ascii_case(b"basic ") {
+            return Err(refused());
+        }
+        let credentials = STANDARD
+            .decode(rest.trim_ascii())
+            .map_err(|_| Refused::empty(StatusCode::BAD_REQUEST))?;
+        let Some(colon) = credentials.iter().position(|octet| *octet == b':') else {
+            return Err(Refused::empty(StatusCode::BAD_REQUEST));
+        };
+        let (name, password) = (&credentials[..colon], &credentials[colon + 1..]);
+        match broker.login(name, password, peer) {
+            Ok(user) => Ok(Self {
+                name: user.name,
+                tags: user.tags,
+            }),
+            Err(reason) => {
+                let name = String::from_utf8_lossy(name);
+                warn!(user = %name, %peer, %reason, "HTTP access denied");
+                Err(refused())
+            }
+        }
+    }
+
+    /// Whether the visitor may use a route.
+    pub(crate) fn check(&self, needs: Needs) -> Result<(), Refused> {
+        match needs {
+            Needs::Nothing => Ok(()),
+            Needs::Management if self.is_management() => Ok(()),
+            Needs::Policymaker if self.has("policymaker") || self.is_administrator() => Ok(()),
+            Needs::Monitoring if self.is_monitor() => Ok(()),
+            Needs::Administrator if self.is_administrator() => Ok(()),
+            _ if !self.is_management() => Err(Refused::not_authorised("Not management user")),
+            Needs::Monitoring => Err(Refused::not_authorised("Not monitor user")),
+            Needs::Policymaker => Err(Refused::not_authorised("Not policymaker")),
+            Needs::Management | Needs::Administrator => {
+                Err(Refused::not_authorised("Not administrator user"))
+            }
+        }
+    }
+
+    pub(crate) fn is_administrator(&self) -> bool {
+        self.has("administrator")
+    }
+
+    pub(crate) fn is_monitor(&self) -> bool {
+        self.has("monitoring") || self.is_administrator()
+    }
+
+    fn is_management(&self) -> bool {
+        self.has("management") || self.has("policymaker") || self.is_monitor()
+    }
+
+    /// Whether things in this vhost are shown.
+    pub(crate) fn may_enter(&self, directory: &Directory, vhost: &ShortString) -> bool {
+        self.is_administrator() || directory.rights(vhost, &self.name).is_member()
+    }
+
+    fn has(&self, tag: &str) -> bool {
+        self.tags.iter().any(|known| known == tag)
+    }
+}

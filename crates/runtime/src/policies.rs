@@ -1,0 +1,283 @@
+//! Policies: which one applies to a queue or exchange, and what it says.
+//!
+//! Kept as parameters, read anew whenever one changes.
+
+use std::{cmp::Reverse, sync::Arc};
+
+use leveret_core::{
+    arguments::{Overflow, QueueSettings},
+    directory::Directory,
+    pattern::Pattern,
+    policy::PolicySettings,
+    record::{ParameterRecord, QueueRecord},
+};
+use leveret_wire::value::{FieldValue, ShortString};
+use serde_json::{Map, Value};
+
+/// The component of parameters that are policies.
+const USER: &str = "policy";
+/// The component of parameters that are operator policies.
+const OPERATOR: &str = "operator_policy";
+
+/// One policy.
+#[derive(Debug)]
+pub struct Policy {
+    /// Its name.
+    pub name: String,
+    vhost: ShortString,
+    pattern: Pattern,
+    apply_to: String,
+    priority: i64,
+    definition: Map<String, Value>,
+}
+
+/// What applies to one queue or exchange.
+#[derive(Debug, Clone, Default)]
+pub struct Effective {
+    /// The policy.
+    pub user: Option<Arc<Policy>>,
+    /// The operator policy.
+    pub operator: Option<Arc<Policy>>,
+    /// Both together.
+    pub definition: Map<String, Value>,
+}
+
+/// What a policy may be for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target<'a> {
+    Exchange,
+    /// A queue of this type.
+    Queue(&'a str),
+}
+
+/// All policies, those of the highest priority first.
+#[derive(Debug, Default)]
+pub(crate) struct Policies {
+    user: Vec<Arc<Policy>>,
+    operator: Vec<Arc<Policy>>,
+}
+
+/// Whether a parameter of this component is a policy.
+pub(crate) fn is_policy(component: &str) -> bool {
+    component == USER || component == OPERATOR
+}
+
+impl Policies {
+    pub(crate) fn of(directory: &Directory) -> Self {
+        let of = |component: &str| {
+            let found = directory.parameters();
+            let found = found.filter(|known| known.component == component);
+            let mut policies: Vec<_> = found.filter_map(|known| Policy::of(known)).collect();
+            policies.sort_by_key(|policy| Reverse(policy.priority));
+            policies
+        };
+        Self {
+            user: of(USER),
+            operator: of(OPERATOR),
+        }
+    }
+
+    /// What applies to the object of this name.
+    pub(crate) fn effective(
+        &self,
+        vhost: &ShortString,
+        target: Target<'_>,
+        name: &ShortString,
+    ) -> Effective {
+        let first = |policies: &[Arc<Policy>]| {
+            let mut fits = policies
+                .iter()
+                .filter(|policy| policy.vhost == *vhost && policy.is_for(target))
+                .filter(|policy| policy.pattern.is_match(name.as_bytes()));
+            fits.next().cloned()
+        };
+        let (user, operator) = (first(&self.user), first(&self.operator));
+        let definition = match (&user, &operator) {
+            (None, None) => Map::new(),
+            (Some(one), None) | (None, Some(one)) => one.definition.clone(),
+            (Some(user), Some(operator)) => merged(&user.definition, &operator.definition),
+        };
+        Effective {
+            user,
+            operator,
+            definition,
+        }
+    }
+
+    /// What applies to a queue.
+    pub(crate) fn of_queue(&self, record: &QueueRecord) -> Effective {
+        if self.user.is_empty() && self.operator.is_empty() {
+            return Effective::default();
+        }
+        let queue_type = match record.arguments.get(b"x-queue-type") {
+            Some(FieldValue::LongString(text)) => text.to_str().unwrap_or_default(),
+            _ => "classic",
+        };
+        self.effective(&record.vhost, Target::Queue(queue_type), &record.name)
+    }
+
+    /// A queue's settings by its arguments and policies.
+    pub(crate) fn settings(&self, record: &QueueRecord) -> QueueSettings {
+        let of_arguments = QueueSettings::of(&record.arguments);
+        let definition = self.of_queue(record).definition;
+        if definition.is_empty() {
+            return of_arguments;
+        }
+        settings_of(&definition).joined(of_arguments, &record.arguments)
+    }
+
+    /// The alternate of an exchange that its policy names.
+    pub(crate) fn alternate(&self, vhost: &ShortString, name: &ShortString) -> Option<ShortString> {
+        if self.user.is_empty() {
+            return None;
+        }
+        let definition = self.effective(vhost, Target::Exchange, name).definition;
+        settings_of(&definition).alternate_exchange
+    }
+}
+
+impl Policy {
+    /// The policy that a parameter holds; what is none was never taken.
+    fn of(parameter: &ParameterRecord) -> Option<Arc<Self>> {
+        let value: Value = serde_json::from_str(&parameter.value).ok()?;
+        Some(Arc::new(Self {
+            name: parameter.name.clone(),
+            vhost: parameter.vhost.clone(),
+            pattern: Pattern::new(value["pattern"].as_str()?).ok()?,
+            apply_to: value["apply-to"].as_str().unwrap_or("all").to_owned(),
+            priority: value["priority"].as_i64().unwrap_or(0),
+            definition: value["definition"].as_object()?.clone(),
+        }))
+    }
+
+    fn is_for(&self, target: Target<'_>) -> bool {
+        match (self.apply_to.as_str(), target) {
+            ("all", _) | ("exchanges", Target::Exchange) | ("queues", Target::Queue(_)) => true,
+            ("classic_queues", Target::Queue(queue_type)) => queue_type == "classic",
+            ("quorum_queues", Target::Queue(queue_type)) => queue_type == "quorum",
+            ("streams", Target::Queue(queue_type)) => queue_type == "stream",
+            _ => false,
+        }
+    }
+}
+
+/// The keys of both; where both have one, the lower limit counts, and else the operator's word.
+fn merged(user: &Map<String, Value>, operator: &Map<String, Value>) -> Map<String, Value> {
+    let mut merged = user.clone();
+    for (key, of_operator) in operator {
+        let value = match (user.get(key).and_then(Value::as_i64), of_operator.as_i64()) {
+            (Some(a), Some(b)) if key == "delivery-limit" && (a < 0 || b < 0) => a.max(b).into(),
+            (Some(a), Some(b)) if key != "queue-version" => a.min(b).into(),
+            _ => of_operator.clone(),
+        };
+        merged.insert(key.clone(), value);
+    }
+    merged
+}
+
+fn settings_of(definition: &Map<String, Value>) -> PolicySettings {
+    let number = |key: &str| definition.get(key).and_then(Value::as_u64);
+    let text = |key: &str| definition.get(key).and_then(Value::as_str);
+    let name = |key: &str| text(key).and_then(|name| ShortString::try_from(name).ok());
+    PolicySettings {
+        message_ttl_millis: number("message-ttl"),
+        expires_millis: number("expires"),
+        max_length: number("max-length"),
+        max_length_bytes: number("max-length-bytes"),
+        overflow: match text("overflow") {
+            Some("drop-head") => Some(Overflow::DropHead),
+            Some("reject-publish") => Some(Overflow::RejectPublish),
+            Some("reject-publish-dlx") => Some(Overflow::RejectPublishDeadLetter),
+            _ => None,
+        },
+        dead_letter_exchange: name("dead-letter-exchange"),
+        dead_letter_routing_key: name("dead-letter-routing-key"),
+        alternate_exchange: name("alternate-exchange"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn name(text: &str) -> ShortString {
+        ShortString::try_from(text).expect("short")
+    }
+
+    fn directory(policies: &[(&str, &str, Value)]) -> Directory {
+        let mut directory = Directory::default();
+        for (component, name, value) in policies {
+            directory.put_parameter(ParameterRecord {
+                component: (*component).to_owned(),
+                vhost: ShortString::from_static("/"),
+                name: (*name).to_owned(),
+                value: value.to_string(),
+            });
+        }
+        directory
+    }
+
+    #[test]
+    fn the_policy_of_the_highest_priority_applies() {
+        let policies = Policies::of(&directory(&[
+            (
+                USER,
+                "low",
+                json!({"pattern": "", "definition": {"max-length": 1}, "priority": 9}),
+            ),
+            (
+                USER,
+                "jobs",
+                json!({"pattern": "^jobs", "definition": {"max-length": 2}, "priority": 5}),
+            ),
+            (
+                USER,
+                "all",
+                json!({"pattern": ".*", "definition": {"max-length": 3}, "priority": 7}),
+            ),
+            (
+                USER,
+                "streams",
+                json!({"pattern": ".*", "definition": {"max-length": 4}, "priority": 8, "apply-to": "streams"}),
+            ),
+        ]));
+        let of = |queue_type, queue: &str| {
+            let effective = policies.effective(&name("/"), Target::Queue(queue_type), &name(queue));
+            effective.user.map(|policy| policy.name.clone())
+        };
+        assert_eq!(of("classic", "jobs.1"), Some("all".to_owned()));
+        assert_eq!(of("stream", "jobs.1"), Some("streams".to_owned()));
+        let elsewhere = policies.effective(&name("v"), Target::Exchange, &name("x"));
+        assert!(elsewhere.user.is_none() && elsewhere.definition.is_empty());
+    }
+
+    #[test]
+    fn of_a_policy_and_an_operator_policy_the_lower_limits_count() {
+        let policies = Policies::of(&directory(&[
+            (
+                USER,
+                "p",
+                json!({"pattern": ".*", "definition": {
+                    "max-length": 500, "message-ttl": 600, "overflow": "drop-head", "delivery-limit": -1,
+                }}),
+            ),
+            (
+                OPERATOR,
+                "o",
+                json!({"pattern": ".*", "definition": {
+                    "max-length": 400, "expires": 9, "overflow": "reject-publish", "delivery-limit": 5,
+                }}),
+            ),
+        ]));
+        let effective = policies.effective(&name("/"), Target::Queue("classic"), &name("q"));
+        assert_eq!(
+            Value::Object(effective.definition),
+            json!({
+                "max-length": 400, "message-ttl": 600, "expires": 9, "overflow": "reject-publish",
+                "delivery-limit": 5,
+            })
+        );
+    }
+}
