@@ -55,9 +55,14 @@ final class Scenarios {
     static void hello() throws Exception {
         play((channel, queue) -> {
             channel.queueDeclare(queue, false, true, false, null);
-            Map<String, Object> headers = Map.of("lang", "en", "stars", 5, "big", 1L << 40, "yes", true, "tags", List.of(1, 2));
+            Map<String, Object> headers =
+                    Map.of("lang", "en", "stars", 5, "big", 1L << 40, "yes", true, "tags", List.of(1, 2));
             AMQP.BasicProperties properties = new AMQP.BasicProperties.Builder()
-                    .contentType("text/plain").headers(headers).messageId("m-1").timestamp(new Date(1_700_000_000_000L)).build();
+                    .contentType("text/plain")
+                    .headers(headers)
+                    .messageId("m-1")
+                    .timestamp(new Date(1_700_000_000_000L))
+                    .build();
             channel.basicPublish("", queue, properties, bytes("Hello World!"));
 
             Delivery delivery = Inbox.of(channel, queue).next();
@@ -123,9 +128,11 @@ final class Scenarios {
             channel.queueBind(queue, exchange, "", Map.of("x-match", "all", "format", "pdf", "pages", 3));
             Inbox inbox = Inbox.of(channel, queue);
             for (Map<String, Object> headers : List.<Map<String, Object>>of(
-                    Map.of("format", "pdf", "pages", 4), Map.of("format", "pdf"), Map.of("format", "pdf", "pages", 3, "x", 1))) {
-                String key = String.valueOf(headers.size());
-                channel.basicPublish(exchange, key, new AMQP.BasicProperties.Builder().headers(headers).build(), bytes(""));
+                    Map.of("format", "pdf", "pages", 4),
+                    Map.of("format", "pdf"),
+                    Map.of("format", "pdf", "pages", 3, "x", 1))) {
+                AMQP.BasicProperties properties = new AMQP.BasicProperties.Builder().headers(headers).build();
+                channel.basicPublish(exchange, String.valueOf(headers.size()), properties, bytes(""));
             }
             inbox.expectKeys("3");
         });
@@ -153,7 +160,11 @@ final class Scenarios {
             thread.start();
 
             RpcClientParams parameters = new RpcClientParams()
-                    .channel(channel).exchange("").routingKey(queue).replyTo("amq.rabbitmq.reply-to").timeout(Main.LIMIT_SECS * 1000);
+                    .channel(channel)
+                    .exchange("")
+                    .routingKey(queue)
+                    .replyTo("amq.rabbitmq.reply-to")
+                    .timeout(Main.LIMIT_SECS * 1000);
             try (RpcClient client = new RpcClient(parameters)) {
                 Expect.equal("first reply", client.stringCall("hello"), "HELLO");
                 Expect.equal("second reply", client.stringCall("world"), "WORLD");
@@ -187,7 +198,8 @@ final class Scenarios {
             channel.confirmSelect();
             BlockingQueue<String> answers = new LinkedBlockingQueue<>();
             channel.addConfirmListener(
-                    (number, multiple) -> answers.add("ack " + number), (number, multiple) -> answers.add("nack " + number));
+                    (number, multiple) -> answers.add("ack " + number),
+                    (number, multiple) -> answers.add("nack " + number));
             for (int number = 1; number <= 3; number++) {
                 Expect.equal("number of the publish", channel.getNextPublishSeqNo(), (long) number);
                 channel.basicPublish("", queue, MessageProperties.PERSISTENT_TEXT_PLAIN, bytes("message"));
@@ -236,7 +248,8 @@ final class Scenarios {
                 failing.queueDeclarePassive(queue);
                 throw new AssertionError("a queue that does not exist was found");
             } catch (IOException expected) {
-                AMQP.Channel.Close close = (AMQP.Channel.Close) ((ShutdownSignalException) expected.getCause()).getReason();
+                ShutdownSignalException signal = (ShutdownSignalException) expected.getCause();
+                AMQP.Channel.Close close = (AMQP.Channel.Close) signal.getReason();
                 Expect.equal("code", close.getReplyCode(), AMQP.NOT_FOUND);
                 Expect.equal("text", close.getReplyText(), "NOT_FOUND - no queue '" + queue + "' in vhost '/'");
             }

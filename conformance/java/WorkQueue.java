@@ -26,7 +26,8 @@ final class WorkQueue {
         channel.queueDeclare(queue, true, false, false, null);
         channel.basicQos(1);
         channel.basicConsume(queue, false, (tag, task) -> {
-            System.out.println("received " + Inbox.text(task) + (task.getEnvelope().isRedeliver() ? " again" : " first"));
+            String again = task.getEnvelope().isRedeliver() ? "again" : "first";
+            System.out.println("received " + Inbox.text(task) + " " + again);
             input.readLine();
             channel.basicAck(task.getEnvelope().getDeliveryTag(), false);
             System.out.println("done " + Inbox.text(task));
@@ -43,9 +44,10 @@ final class WorkQueue {
 
         Worker(String queue, BlockingQueue<Line> lines) throws IOException {
             String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
-            process = new ProcessBuilder(
-                    java, "-XX:TieredStopAtLevel=1", "-cp", System.getProperty("java.class.path"), "Main", "worker", queue)
-                    .redirectError(ProcessBuilder.Redirect.INHERIT).start();
+            String classes = System.getProperty("java.class.path");
+            process = new ProcessBuilder(java, "-XX:TieredStopAtLevel=1", "-cp", classes, "Main", "worker", queue)
+                    .redirectError(ProcessBuilder.Redirect.INHERIT)
+                    .start();
             input = process.outputWriter(StandardCharsets.UTF_8);
             BufferedReader output = process.inputReader(StandardCharsets.UTF_8);
             Thread reader = new Thread(() -> output.lines().forEach(line -> lines.add(new Line(this, line))));

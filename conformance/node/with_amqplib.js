@@ -37,7 +37,8 @@ async function subscriber(channel, exchange, ...keys) {
 function hello() {
   return withChannel(async (channel, queue) => {
     await channel.assertQueue(queue, { exclusive: true });
-    const options = { contentType: "text/plain", headers: { lang: "en", stars: 5, tags: ["a", "b"] }, messageId: "m-1" };
+    const headers = { lang: "en", stars: 5, tags: ["a", "b"] };
+    const options = { contentType: "text/plain", headers, messageId: "m-1" };
     channel.sendToQueue(queue, Buffer.from("Hello World!"), options);
     const inbox = new Inbox();
     await channel.consume(queue, inbox.put, { noAck: true });
@@ -47,7 +48,7 @@ function hello() {
     assert.equal(content.toString(), "Hello World!");
     assert.deepEqual([fields.exchange, fields.routingKey, fields.redelivered], ["", queue, false]);
     assert.deepEqual([properties.contentType, properties.messageId], ["text/plain", "m-1"]);
-    assert.deepEqual(properties.headers, options.headers);
+    assert.deepEqual(properties.headers, headers);
     assert.equal(await channel.get(queue), false);
   });
 }
@@ -229,14 +230,14 @@ function cancelNotification() {
 }
 
 module.exports = [
-  { name: "amqplib hello", play: hello },
-  { name: "amqplib work_queue", play: workQueue },
-  { name: "amqplib fan_out", play: fanOut },
-  { name: "amqplib routing", play: routing },
-  { name: "amqplib topics", play: topics },
-  { name: "amqplib rpc", play: rpc },
-  { name: "amqplib confirms", play: confirms },
-  { name: "amqplib large_body", play: largeBody },
-  { name: "amqplib channel_errors", play: channelErrors },
-  { name: "amqplib cancel_notification", play: cancelNotification },
+  { name: "amqplib_hello", play: hello },
+  { name: "amqplib_work_queue", play: workQueue },
+  { name: "amqplib_fan_out", play: fanOut },
+  { name: "amqplib_routing", play: routing },
+  { name: "amqplib_topics", play: topics },
+  { name: "amqplib_rpc", play: rpc },
+  { name: "amqplib_confirms", play: confirms },
+  { name: "amqplib_large_body", play: largeBody },
+  { name: "amqplib_channel_errors", play: channelErrors },
+  { name: "amqplib_cancel_notification", play: cancelNotification },
 ];

@@ -69,6 +69,6 @@ function reconnect() {
 }
 
 module.exports = [
-  { name: "connection_manager hello", play: hello },
-  { name: "connection_manager reconnect", play: reconnect, restarts: true },
+  { name: "connection_manager_hello", play: hello },
+  { name: "connection_manager_reconnect", play: reconnect, restarts: true },
 ];

@@ -1,6 +1,7 @@
 """conformance/run itself: what it says, and that it cannot succeed by testing nothing."""
 
 import pathlib
+import shutil
 import socket
 import subprocess
 
@@ -58,3 +59,21 @@ def test_a_filter_that_matches_nothing_is_a_failure(broker):
 
     assert done.returncode == 1, done.stdout + done.stderr
     assert last_line(done) == "python: 0 passed, 0 failed, 0 skipped (beyond: 0, not yet: 0)"
+
+
+def test_a_suite_whose_language_is_missing_says_so_by_name(tmp_path):
+    """On a machine that has a shell and little else."""
+    for tool in ("env", "bash", "dirname"):
+        (tmp_path / tool).symlink_to(shutil.which(tool))
+    summary = tmp_path / "summary"
+    for suite, lacks in (("node", "node"), ("go", "go"), ("java", "java"), ("lapin", "cargo"), ("ruby", "ruby")):
+        done = subprocess.run(
+            [RUN.parent / suite / "run"],
+            env={"PATH": str(tmp_path), "HOME": str(tmp_path), "SUMMARY_FILE": str(summary)},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_SECS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert summary.read_text() == f"not run, no {lacks} on this machine; scripts/setup test installs it\n"
