@@ -81,6 +81,7 @@ class Client:
         self.blocked = []
         self._buffer = bytearray()
         self._content = None
+        self.header = b""
         self._wanted = None
         self._answer = None
         try:
@@ -152,6 +153,7 @@ class Client:
         if kind == BODY:
             self._content[2] += payload
         elif kind == HEADER:
+            self.header = payload
             self._content[1] = struct.unpack(">Q", payload[4:12])[0]
         elif kind == METHOD:
             head = payload[:4]

@@ -43,7 +43,11 @@ pub use self::{
     settings::{SEGMENT_BYTES_DEFAULT, StreamSettings},
     start::{StreamStart, StreamSubscription, X_STREAM_OFFSET},
 };
-use self::{readers::Readers, segments::Segments, tail::Tail};
+use self::{
+    readers::{Readers, Since},
+    segments::Segments,
+    tail::Tail,
+};
 use crate::{
     ids::{ChannelKey, ConsumerId, QueueId, Seq, Timestamp},
     queue::{Answer, Command, ConsumerReport, Depth, Effects, Report},
@@ -82,8 +86,8 @@ pub struct Stream {
     state: QueueState,
     /// Rows changed since the counters were last written.
     is_state_stale: bool,
-    /// Something was appended since the last [`Ask::Stored`].
-    has_appended: bool,
+    /// Where the last [`Ask::Stored`] was about.
+    asked_until: Seq,
     /// Readers see what is below.
     committed: Seq,
     tail: Tail,
@@ -114,7 +118,7 @@ impl Stream {
                 ..stored
             },
             is_state_stale: false,
-            has_appended: false,
+            asked_until: stored.next,
             committed: stored.next,
             tail: Tail::starting_at(stored.next),
             segments: Segments::of(stored),
@@ -179,7 +183,10 @@ impl Stream {
                     state: self.state,
                 });
             }
-            if std::mem::take(&mut self.has_appended) {
+            // Without readers nobody needs to know.
+            let is_awaited = self.committed < self.state.next && self.readers.len() > 0;
+            if is_awaited && self.asked_until < self.state.next {
+                self.asked_until = self.state.next;
                 effects.asks.push(Ask::Stored {
                     until: self.state.next,
                 });
@@ -295,7 +302,7 @@ impl Stream {
             StreamStart::Last => Ok(last.max(head)),
             StreamStart::Next => Ok(next),
             StreamStart::Offset(offset) => Ok(Seq::new(offset).max(head)),
-            StreamStart::Since(at) => Err(at),
+            StreamStart::Since(at) => Err(Since { at, until: next }),
         };
         self.readers.add(consumer, prefetch, at);
         Answer::Subscribed

@@ -230,6 +230,7 @@ impl Broker {
             readers: runtime::Handle::current(),
             metadata_stored: metadata_stored.clone(),
             answered: Vec::new(),
+            stored: Vec::new(),
         };
         let committer =
             Committer::start(store, move |promises| payer.pay(promises), storage_failed)?;

@@ -7,7 +7,7 @@ use std::sync::{
 
 use leveret_core::{
     delay,
-    ids::QueueId,
+    ids::{QueueId, Seq},
     queue::{Command, Confirm, Refill, Refilled},
     stream::{Ask, MESSAGES, SEGMENTS_MAX, Told},
 };
@@ -83,6 +83,8 @@ pub(crate) struct Payer {
     pub(crate) metadata_stored: Arc<AtomicU64>,
     /// Confirms on their way to one connection; kept for its capacity.
     pub(crate) answered: Vec<Answered>,
+    /// Streams that have to be told what is on disk, once for all of their units in one commit.
+    pub(crate) stored: Vec<(Weak<QueueHandle>, Seq)>,
 }
 
 impl Payer {
@@ -116,6 +118,14 @@ impl Payer {
             }
         }
         self.flush();
+        for (stream, until) in self.stored.drain(..) {
+            // A stream delivers now, which must not keep the next commit waiting.
+            self.readers.spawn(async move {
+                if let Some(handle) = stream.upgrade() {
+                    handle.tell(Told::Stored { until });
+                }
+            });
+        }
     }
 
     fn flush(&mut self) {
@@ -152,14 +162,13 @@ impl Payer {
         });
     }
 
-    /// Streams deliver here, which must not keep the next commit waiting.
-    fn answer(&self, ask: Ask, stream: Weak<QueueHandle>) {
+    fn answer(&mut self, ask: Ask, stream: Weak<QueueHandle>) {
         if let Ask::Stored { until } = ask {
-            self.readers.spawn(async move {
-                if let Some(handle) = stream.upgrade() {
-                    handle.tell(Told::Stored { until });
-                }
-            });
+            let known = self.stored.iter_mut().find(|(it, _)| it.ptr_eq(&stream));
+            match known {
+                Some((_, stored)) => *stored = until,
+                None => self.stored.push((stream, until)),
+            }
             return;
         }
         let store = self.store.clone();

@@ -39,7 +39,6 @@ impl Stream {
         self.state.messages += 1;
         self.state.body_bytes += row_bytes(&message);
         self.is_state_stale = true;
-        self.has_appended = true;
         effects.promises.extend(confirm);
         effects.writes.push(Write::Put {
             queue: self.id,

@@ -16,13 +16,21 @@ pub(super) struct Paged {
     pub(super) message: Message,
 }
 
+/// A place that is known by its time only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Since {
+    pub(super) at: Timestamp,
+    /// The log ended here when the reader came; looked for once all of that is on disk.
+    pub(super) until: Seq,
+}
+
 /// One consumer and its place in the log.
 #[derive(Debug)]
 pub(super) struct Reader {
     prefetch: u32,
     unsettled: u32,
     /// What it gets next; or the time of it, until the position is known.
-    pub(super) at: Result<Seq, Timestamp>,
+    pub(super) at: Result<Seq, Since>,
     /// What was read for it; the first one stands at its place or behind.
     pub(super) page: VecDeque<Paged>,
     pub(super) page_bytes: usize,
@@ -94,7 +102,7 @@ impl Readers {
     }
 
     /// Adds a paused reader.
-    pub(super) fn add(&mut self, id: ConsumerId, prefetch: u16, at: Result<Seq, Timestamp>) {
+    pub(super) fn add(&mut self, id: ConsumerId, prefetch: u16, at: Result<Seq, Since>) {
         let reader = Reader {
             prefetch: match prefetch {
                 0 => u32::MAX,
@@ -212,7 +220,7 @@ impl Readers {
     /// There is more for those who have got all that was there below `committed`.
     pub(super) fn line_up_all_from(&mut self, committed: Seq) {
         for (&id, reader) in &mut self.by_id {
-            let is_waiting = reader.at.is_ok_and(|at| at >= committed);
+            let is_waiting = reader.at.map_or(true, |at| at >= committed);
             if is_waiting && reader.has_credit() && !reader.is_in_line {
                 reader.is_in_line = true;
                 self.line.push_back(id);
@@ -300,7 +308,10 @@ impl Readers {
                 return Err(format!("{id:?} has a wrong page: {reader:?}"));
             }
             let is_idle = !reader.is_in_line && reader.reads.is_none() && !reader.is_stuck;
-            let could_go_on = reader.at.map_or(true, |at| at < committed);
+            let could_go_on = match reader.at {
+                Ok(at) => at < committed,
+                Err(since) => since.until <= committed,
+            };
             if is_idle && reader.has_credit() && could_go_on {
                 return Err(format!("{id:?} is forgotten: {reader:?}"));
             }

@@ -40,9 +40,14 @@ impl Stream {
             let Some(reader) = self.readers.get_mut(id) else {
                 return;
             };
-            let Ok(mut at) = reader.at else {
-                self.readers.wish(id);
-                break;
+            let mut at = match reader.at {
+                Ok(at) => at,
+                Err(since) => {
+                    if since.until <= self.committed {
+                        self.readers.wish(id);
+                    }
+                    break;
+                }
             };
             if reader.page.is_empty() {
                 // Retention may have taken what it was to get next.
@@ -119,12 +124,12 @@ impl Stream {
                     };
                     (from, rows)
                 }
-                Err(at) => {
+                Err(since) => {
                     let since = Ask::Since {
                         reader: id,
                         from: head,
                         until,
-                        at,
+                        at: since.at,
                     };
                     (head, since)
                 }

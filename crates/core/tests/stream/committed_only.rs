@@ -47,3 +47,15 @@ fn what_is_committed_later_goes_out_later() {
     scenario.answer_all();
     assert_eq!(scenario.take_offsets(reader), [1]);
 }
+
+#[test]
+fn without_readers_nobody_asks_what_is_on_disk() {
+    let mut scenario = StreamScenario::new();
+    scenario.reads_late = true;
+    scenario.publish(["a", "b"]);
+    assert!(scenario.asks.is_empty());
+    let reader = scenario.subscribe(1, 100, StreamStart::First);
+    scenario.reads_late = false;
+    scenario.answer_all();
+    assert_eq!(scenario.take_offsets(reader), [0, 1]);
+}

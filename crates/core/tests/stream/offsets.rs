@@ -54,6 +54,20 @@ fn a_time_is_the_first_message_that_came_then_or_later() {
 }
 
 #[test]
+fn a_time_is_looked_for_among_everything_that_was_there() {
+    let mut scenario = StreamScenario::new();
+    scenario.commits_late = true;
+    scenario.publish(["old"]);
+    scenario.now += 1000;
+    scenario.publish(["young"]);
+    let start = StreamStart::Since(Timestamp::new(scenario.now));
+    let reader = scenario.subscribe(1, 100, start);
+    scenario.commits_late = false;
+    scenario.commit();
+    assert_eq!(scenario.take_offsets(reader), [1]);
+}
+
+#[test]
 fn an_empty_stream_is_read_from_what_comes() {
     for start in [
         StreamStart::First,

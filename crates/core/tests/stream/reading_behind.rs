@@ -18,6 +18,9 @@ fn filled() -> StreamScenario {
             .collect();
         scenario.publish(bodies.iter().map(String::as_str));
     }
+    // Somebody was here and knows that all of it is on disk.
+    let consumer = scenario.subscribe(99, 1, StreamStart::Next);
+    scenario.submit(vec![Command::Unsubscribe { consumer }]);
     scenario
 }
 
