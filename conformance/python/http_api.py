@@ -50,7 +50,7 @@ class Api:
     def delete(self, path, **headers):
         return self.request("DELETE", path, headers=headers)
 
-    def request(self, method, path, body=None, headers=None):
+    def request(self, method, path, body=None, headers=None, kind="application/json"):
         data = None
         if body is not None:
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -59,7 +59,7 @@ class Api:
             credentials = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
             request.add_header("Authorization", f"Basic {credentials}")
         if data is not None:
-            request.add_header("Content-Type", "application/json")
+            request.add_header("Content-Type", kind)
         for name, value in (headers or {}).items():
             request.add_header(name.replace("_", "-"), value)
         try:

@@ -121,6 +121,15 @@ def test_who_is_kept_out_learns_what_is_missing(user):
     assert error(user("management").get("nodes")) == (401, "not_authorised", "Not monitor user")
 
 
+def test_a_login_by_form_gives_a_token(api):
+    kind = "application/x-www-form-urlencoded"
+    form = f"username={api.user}&password={api.password}".encode()
+    answer = api.request("POST", "login", form, kind=kind)
+    assert answer.json["user"] == api.get("whoami").json
+    assert base64.b64decode(answer.json["token"]["value"]).decode() == f"{api.user}:{api.password}"
+    assert api.request("POST", "login", b"username=guest&password=wrong", kind=kind).status == 401
+
+
 def test_version_is_for_everybody(api):
     api.user = None
     assert api.get("version").json.count(".") == 2
@@ -461,6 +470,44 @@ def test_numbers_are_exact_once_they_are_there(api, vhost, connection):
     assert found["message_bytes"] == 15
     stats = eventually(lambda: api.get(f"queues/{vhost}/q").json.get("message_stats"))
     assert (stats["publish"], stats["get"], stats["deliver_get"], stats["ack"]) == (3, 1, 1, 0)
+
+
+def test_what_no_queue_takes_is_counted_in_its_vhost(api, vhost, connection):
+    channel = connection.channel()
+    channel.queue_declare("q")
+    channel.queue_declare("q2")
+    for queue in ("q", "q2"):
+        channel.queue_bind(queue, "amq.fanout")
+    channel.confirm_delivery()
+    channel.basic_publish("amq.fanout", "", b"")
+    channel.basic_publish("", "nowhere", b"")
+    with pytest.raises(pika.exceptions.UnroutableError):
+        channel.basic_publish("", "nowhere", b"", mandatory=True)
+
+    def counted():
+        stats = api.get(f"vhosts/{vhost}").json.get("message_stats", {})
+        return stats if stats.get("confirm") == 3 else None
+
+    stats = eventually(counted)
+    assert stats is not None, api.get(f"vhosts/{vhost}")
+    assert (stats["publish"], stats["drop_unroutable"], stats["return_unroutable"]) == (3, 1, 1)
+
+
+@pytest.mark.parametrize("other", ["quorum", "stream"])
+def test_a_vhost_has_a_type_for_queues_that_ask_for_none(api, vhost, other):
+    assert api.put(f"vhosts/{vhost}", {"default_queue_type": other}).status == 204
+    types = {}
+    for name, flags in {
+        "plain": {"durable": True},
+        "transient": {"durable": False},
+        "with its consumers": {"durable": True, "auto_delete": True},
+        "outspoken": {"durable": True, "arguments": {"x-queue-type": "classic"}},
+    }.items():
+        path = f"queues/{vhost}/{quoted(name)}"
+        assert api.put(path, flags).status == 201
+        assert api.put(path, flags).status == 204
+        types[name] = api.get(path).json["type"]
+    assert types == {"plain": other, "transient": "classic", "with its consumers": "classic", "outspoken": "classic"}
 
 
 # Policies and parameters

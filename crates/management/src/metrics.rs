@@ -5,7 +5,7 @@ use axum::{
     http::{HeaderValue, Response, StatusCode, header},
 };
 use leveret_core::queue::Report;
-use leveret_runtime::QueueHandle;
+use leveret_runtime::{QueueHandle, TrafficCounts};
 use std::sync::Arc;
 
 use crate::{
@@ -155,7 +155,7 @@ fn page(api: &Api, per_object: bool) -> String {
     identity(api, &mut page);
     of_queues(&mut page, "rabbitmq_queue_", &queues, per_object);
     of_node(api, &mut page, &queues);
-    of_protocol(&mut page, &queues);
+    of_protocol(api, &mut page, &queues);
     resources(api, &mut page);
     page.into_text()
 }
@@ -292,8 +292,8 @@ fn of_node(api: &Api, page: &mut Page, queues: &[(Arc<QueueHandle>, Report)]) {
     }
 }
 
-/// Sums over queues of what the protocol did. What no queue sees, such as what was not routed, is not among it.
-fn of_protocol(page: &mut Page, queues: &[(Arc<QueueHandle>, Report)]) {
+/// What the protocol did: sums over queues, and over vhosts what no queue sees.
+fn of_protocol(api: &Api, page: &mut Page, queues: &[(Arc<QueueHandle>, Report)]) {
     let mut totals = Totals::default();
     for (_, report) in queues {
         totals.counters.add(&report.counters);
@@ -325,6 +325,20 @@ fn of_protocol(page: &mut Page, queues: &[(Arc<QueueHandle>, Report)]) {
         &[PROTOCOL],
         counters.publish,
     );
+    let mut traffic = TrafficCounts::default();
+    for vhost in api.broker.vhosts() {
+        traffic.add(&vhost.traffic().counts());
+    }
+    for (name, value) in [
+        ("received_total", traffic.publish),
+        ("confirmed_total", traffic.confirm),
+        ("unroutable_dropped_total", traffic.drop_unroutable),
+        ("unroutable_returned_total", traffic.return_unroutable),
+    ] {
+        let name = format!("rabbitmq_global_messages_{name}");
+        page.family(&name, Counter, "Sum over the vhosts there are");
+        page.series(&name, &[PROTOCOL], value);
+    }
     page.family(
         "rabbitmq_global_consumers",
         Gauge,

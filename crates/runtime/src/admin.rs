@@ -191,6 +191,9 @@ impl Broker {
                 Ok::<_, std::convert::Infallible>(directory.delete_vhost(name))
             });
             writes.extend(changes.into_iter().map(Write::Meta));
+            // Its policies went with it, and must not meet a later vhost of the name.
+            let policies = Policies::of(&services.access.directory());
+            services.policies.store(Arc::new(policies));
             // One unit: a crash leaves all of the vhost or nothing.
             services.send_metadata(writes);
         }

@@ -28,6 +28,7 @@ mod queue_handle;
 mod registry;
 mod replies;
 mod timers;
+mod traffic;
 mod transfers;
 mod transient_memory;
 mod users;
@@ -47,6 +48,7 @@ pub use self::{
     policies::{Effective, Policy},
     queue_handle::QueueHandle,
     replies::{ReplyAddress, ReplyTarget, is_reply_name},
+    traffic::{Traffic, TrafficCounts},
     users::{LoginRefused, User, hash_password},
     vhost_handle::{QueueChurn, QueueDeleted, QueueStatus, Taken, VhostHandle, VhostRefusal},
 };

@@ -30,7 +30,7 @@ use leveret_core::{
 };
 use leveret_wire::{
     content::BasicProperties,
-    value::{FieldTable, ShortString},
+    value::{FieldTable, FieldValue, ShortString},
 };
 use parking_lot::Mutex;
 
@@ -41,6 +41,7 @@ use crate::{
     outbox::Outbox,
     queue_handle::QueueHandle,
     replies::{self, ReplyAddress, ReplyAddresses, ReplyTarget},
+    traffic::Traffic,
 };
 
 /// Why a vhost cannot be opened.
@@ -123,6 +124,7 @@ pub struct VhostHandle {
     histories: Mutex<Histories>,
     /// Who waits for replies without a queue.
     replies: ReplyAddresses,
+    traffic: Arc<Traffic>,
     /// Held by whoever changes the vhost.
     applier: Mutex<Applier>,
 }
@@ -144,6 +146,7 @@ impl VhostHandle {
             version: AtomicU64::new(1),
             histories: Mutex::default(),
             replies: ReplyAddresses::default(),
+            traffic: Arc::default(),
             applier: Mutex::default(),
         })
     }
@@ -152,6 +155,12 @@ impl VhostHandle {
     #[must_use]
     pub const fn name(&self) -> &ShortString {
         &self.name
+    }
+
+    /// What was published into it.
+    #[must_use]
+    pub const fn traffic(&self) -> &Arc<Traffic> {
+        &self.traffic
     }
 
     /// The exchanges, queues and bindings of this moment.
@@ -478,6 +487,7 @@ impl VhostHandle {
             let mut applier = self.applier.lock();
             self.check_alive(&applier)?;
             let mut vhost = Vhost::clone(&self.snapshot.load());
+            let asked = self.with_default_type(asked);
             self.check_queue_limit(&vhost, &asked)?;
             let churn = &self.services.queue_churn;
             let declared =
@@ -779,6 +789,24 @@ impl VhostHandle {
             return Err(Refusal::VhostDeleted { vhost });
         }
         Ok(())
+    }
+
+    /// A queue that lasts and is for everybody gets the vhost's type where it asks for none.
+    fn with_default_type(&self, mut asked: QueueDeclare) -> QueueDeclare {
+        let directory = self.services.access.directory();
+        let record = directory.vhost(&self.name);
+        let queue_type = record.map_or("", |record| record.default_queue_type.as_str());
+        let is_meant = asked.durable && !asked.exclusive && !asked.auto_delete;
+        if is_meant
+            && !matches!(queue_type, "" | "classic")
+            && asked.arguments.get(b"x-queue-type").is_none()
+        {
+            let queue_type = FieldValue::text(queue_type);
+            asked
+                .arguments
+                .push(ShortString::from_static("x-queue-type"), queue_type);
+        }
+        asked
     }
 
     /// A new queue may be one too many.

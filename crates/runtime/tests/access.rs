@@ -4,7 +4,7 @@ use std::{net::Ipv4Addr, path::Path, sync::Arc};
 
 use leveret_core::{
     ids::ConnectionId,
-    record::{HashAlgorithm, PermissionRecord, UserRecord, VhostRecord},
+    record::{HashAlgorithm, ParameterRecord, PermissionRecord, UserRecord, VhostRecord},
     refusal::Refusal,
     vhost::{ExchangeDeclare, QueueDeclare},
 };
@@ -193,5 +193,33 @@ async fn a_deleted_user_logs_in_no_more_and_has_no_rights() {
     let peer = Ipv4Addr::LOCALHOST.into();
     assert!(broker.login(b"alice", b"secret", peer).is_err());
     assert!(!broker.rights(&name("/"), &name("alice")).is_member());
+    broker.stop().expect("stopped");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_policies_of_a_deleted_vhost_meet_no_later_one_of_its_name() {
+    let dir = TempDir::new().expect("a directory");
+    let broker = start(dir.path());
+    let policy = || ParameterRecord {
+        component: "policy".to_owned(),
+        vhost: name("test"),
+        name: "p".to_owned(),
+        value: r#"{"pattern": ".*", "definition": {"max-length": 1}}"#.to_owned(),
+    };
+    let policy_of_jobs = || {
+        let vhost = broker.vhost(&name("test")).expect("a vhost");
+        let snapshot = vhost.snapshot();
+        let record = snapshot.queue(&name("jobs")).expect("a queue");
+        let queue = broker.queue(record.id).expect("a queue");
+        queue.policy().user.map(|policy| policy.name.clone())
+    };
+    broker.put_vhost(VhostRecord::named(name("test"))).await;
+    fill(&broker.vhost(&name("test")).expect("a vhost")).await;
+    broker.put_parameter(policy()).await;
+    assert_eq!(policy_of_jobs(), Some("p".to_owned()));
+    assert_eq!(broker.delete_vhost(&name("test")).await, Ok(()));
+    broker.put_vhost(VhostRecord::named(name("test"))).await;
+    fill(&broker.vhost(&name("test")).expect("a vhost")).await;
+    assert_eq!(policy_of_jobs(), None);
     broker.stop().expect("stopped");
 }

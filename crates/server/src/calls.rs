@@ -253,6 +253,7 @@ impl Calls {
         match self.broker.open_connection(facts.clone(), control) {
             Ok(vhost) => {
                 info!(%user, vhost = %name, "connection opened");
+                self.outbox.count_for(vhost.traffic().clone());
                 stage.open_vhost(vhost.clone(), user.clone());
                 self.vhost = Some(vhost);
                 self.facts = Some(facts);

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Instant,
@@ -15,7 +15,8 @@ use leveret_core::{
     queue::Delivery,
 };
 use leveret_runtime::{
-    Answered, ConnectionControl, ConnectionState, Outbox, Pressure, QueueHandle,
+    Answered, ConnectionControl, ConnectionState, Outbox, Pressure, QueueHandle, Traffic,
+    TrafficCounts,
 };
 use leveret_session::{Millis, Outgoing};
 use parking_lot::{Mutex, MutexGuard};
@@ -42,6 +43,8 @@ pub(crate) struct ConnectionOutbox {
     order_bell: Notify,
     /// Bytes that left.
     sent_bytes: AtomicU64,
+    /// Of its vhost, once that is open.
+    traffic: OnceLock<Arc<Traffic>>,
     /// Monotonic time zero of this connection.
     started: Instant,
     /// When the writer last wrote something, in milliseconds.
@@ -92,6 +95,7 @@ impl ConnectionOutbox {
             orders: Mutex::new(Vec::new()),
             order_bell: Notify::new(),
             sent_bytes: AtomicU64::new(0),
+            traffic: OnceLock::new(),
             started,
             written_at: AtomicU64::new(0),
         }
@@ -151,6 +155,12 @@ impl ConnectionOutbox {
         let mut state = self.state.lock();
         state.outgoing.take(into);
         state.end
+    }
+
+    /// The vhost was opened whose traffic this is.
+    pub(crate) fn count_for(&self, traffic: Arc<Traffic>) {
+        // A connection opens one vhost, once.
+        let _ = self.traffic.set(traffic);
     }
 
     /// Waits until an operator asks something.
@@ -260,13 +270,19 @@ impl Outbox for ConnectionOutbox {
     }
 
     fn confirm(&self, answered: &[Answered]) {
-        let has_commit = self.with(|outgoing| {
+        let (has_commit, confirm) = self.with(|outgoing| {
             for Answered { confirm, accepted } in answered {
                 outgoing.confirm(confirm.channel, confirm.number, *accepted);
             }
             outgoing.flush_confirms();
-            outgoing.has_commit()
+            (outgoing.has_commit(), outgoing.take_confirmed())
         });
+        if let Some(traffic) = self.traffic.get() {
+            traffic.add(&TrafficCounts {
+                confirm,
+                ..TrafficCounts::default()
+            });
+        }
         if has_commit {
             self.commit_bell.notify_one();
         }

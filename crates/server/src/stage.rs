@@ -12,7 +12,10 @@ use leveret_core::{
     rights::Rights,
     vhost::{Hold, Occasion, Routable},
 };
-use leveret_runtime::{Broker, DelayHandle, QueueHandle, ReplyTarget, VhostHandle, generate_name};
+use leveret_runtime::{
+    Broker, DelayHandle, QueueHandle, ReplyTarget, Traffic, TrafficCounts, VhostHandle,
+    generate_name,
+};
 use leveret_session::{Commit, Outgoing, Promise, Publish, Routed, Settle, Sink};
 use leveret_wire::{
     content::BasicProperties,
@@ -40,6 +43,9 @@ pub(crate) struct Stage {
     transactions: BTreeMap<ChannelKey, Vec<Pending>>,
     /// What goes straight to those who asked for it.
     replies: Vec<(ReplyTarget, Message)>,
+    /// Of the vhost, and what is to be added to it.
+    traffic: Option<Arc<Traffic>>,
+    counts: TrafficCounts,
     /// Something was published since the last look.
     published: bool,
     /// Queues were given work since the last look.
@@ -134,12 +140,20 @@ impl Stage {
             holds: Vec::new(),
             transactions: BTreeMap::new(),
             replies: Vec::new(),
+            traffic: None,
+            counts: TrafficCounts {
+                publish: 0,
+                confirm: 0,
+                drop_unroutable: 0,
+                return_unroutable: 0,
+            },
             published: false,
             submitted: false,
         }
     }
 
     pub(crate) fn open_vhost(&mut self, vhost: Arc<VhostHandle>, user: ShortString) {
+        self.traffic = Some(vhost.traffic().clone());
         self.routes = Some(RouteCache::new(self.broker.clone(), vhost, user));
     }
 
@@ -172,6 +186,7 @@ impl Stage {
             }
         }
         outgoing.flush_confirms();
+        self.counts.confirm += outgoing.take_confirmed();
     }
 
     /// Whether queues were given work since the last call.
@@ -181,6 +196,11 @@ impl Stage {
 
     /// One lock round per queue, after the replies.
     pub(crate) fn submit(&mut self) {
+        if self.counts.publish > 0
+            && let Some(traffic) = &self.traffic
+        {
+            traffic.add(&std::mem::take(&mut self.counts));
+        }
         for (target, message) in self.replies.drain(..) {
             target.reply(&message);
         }
@@ -291,6 +311,7 @@ impl Sink for Stage {
         let is_routed = !(route.is_empty() && targets.is_empty())
             || (!held_by.is_empty() && self.is_held(&held_by, &publish));
         self.published = true;
+        self.counts.publish += 1;
         let channel = publish.channel;
         let answers = u32::try_from(route.len() + held_by.len()).unwrap_or(u32::MAX);
         let confirm = match publish.promise {
@@ -306,10 +327,12 @@ impl Sink for Stage {
             }
         };
         if !is_routed && !publish.mandatory {
+            self.counts.drop_unroutable += 1;
             return Ok(Routed::Taken);
         }
         let message = message_of(&publish);
         if !is_routed {
+            self.counts.return_unroutable += 1;
             return Ok(Routed::Returned(message));
         }
         let pending = Pending {

@@ -88,6 +88,8 @@ pub struct Outgoing {
     news: News,
     /// How the commit that was waited for ended. There is one at a time: the connection waits for it.
     committed: Option<bool>,
+    /// Confirms written and not asked for.
+    confirmed: u64,
     /// Channels with confirms that are decided and not written.
     decided: Vec<ChannelKey>,
 }
@@ -152,6 +154,7 @@ impl Outgoing {
             last: 0,
             news: News::default(),
             committed: None,
+            confirmed: 0,
             decided: Vec::new(),
         }
     }
@@ -398,10 +401,16 @@ impl Outgoing {
                     self.committed = Some(run.accepted);
                     continue;
                 }
+                self.confirmed += run.count;
                 frame::put_method(self.segments.tail(), id, &confirm_method(run));
             }
         }
         self.decided = decided;
+    }
+
+    /// Publishes that were confirmed since this was last asked.
+    pub fn take_confirmed(&mut self) -> u64 {
+        std::mem::take(&mut self.confirmed)
     }
 
     /// The server does not read any more, for the reason given. Only clients that can take it are told.

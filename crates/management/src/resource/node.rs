@@ -213,9 +213,11 @@ pub(crate) fn contexts(api: &Api, with_node: bool) -> Value {
         let mut context = Map::new();
         context.insert("description".to_owned(), description.into());
         context.insert("path".to_owned(), "/".into());
+        context.insert("ip".to_owned(), address?.ip().to_string().into());
         context.insert("cowboy_opts".to_owned(), "[{sendfile,false}]".into());
         context.insert("port".to_owned(), address?.port().to_string().into());
         if with_node {
+            context.insert("ssl_opts".to_owned(), json!([]));
             context.insert("node".to_owned(), api.broker.node().name.clone().into());
         }
         Some(Value::Object(context))
@@ -256,6 +258,9 @@ pub(crate) fn feature_flags() -> Reply {
             "desc": "",
             "doc_url": "",
             "provided_by": "rabbit",
+            "require_level": "none",
+            "experiment_level": "supported",
+            "callbacks": [],
         })
     });
     Reply::Json(flags.into_iter().collect())

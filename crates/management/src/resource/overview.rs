@@ -1,5 +1,7 @@
 //! `/overview` and `/whoami`.
 
+use axum::http::{HeaderMap, HeaderValue, header};
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -12,7 +14,7 @@ use crate::{
         queues::{Totals, total},
     },
     server::Api,
-    visitor::Visitor,
+    visitor::{Needs, Visitor},
 };
 
 pub(crate) fn show(api: &Api, visitor: &Visitor, request: &Request) -> Result<Reply, Refused> {
@@ -93,10 +95,37 @@ fn churn(api: &Api) -> Value {
     object.into()
 }
 
+/// `/login`: credentials in a form instead of a header, as the pages of the management plugin send them.
+pub(crate) fn login(api: &Api, request: &Request) -> Result<Reply, Refused> {
+    let form: Vec<(String, String)> = form_urlencoded::parse(&request.body).into_owned().collect();
+    let field = |name: &str| {
+        let mut found = form.iter().filter(|(key, _)| key == name);
+        found
+            .next()
+            .map(|(_, value)| value.as_str())
+            .unwrap_or_default()
+    };
+    let credentials = STANDARD.encode(format!("{}:{}", field("username"), field("password")));
+    let mut headers = HeaderMap::new();
+    if let Ok(value) = HeaderValue::from_str(&format!("Basic {credentials}")) {
+        headers.insert(header::AUTHORIZATION, value);
+    }
+    let visitor = Visitor::of(&api.broker, &headers, request.peer)?;
+    visitor.check(Needs::Management)?;
+    Ok(Reply::Json(json!({
+        "user": who(&visitor),
+        "token": {"type": "basic", "value": credentials},
+    })))
+}
+
 pub(crate) fn whoami(visitor: &Visitor) -> Reply {
-    Reply::Json(json!({
+    Reply::Json(who(visitor))
+}
+
+fn who(visitor: &Visitor) -> Value {
+    json!({
         "name": visitor.name.to_string(),
         "tags": visitor.tags,
         "is_internal_user": true,
-    }))
+    })
 }

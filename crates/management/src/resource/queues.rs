@@ -6,7 +6,7 @@ use leveret_core::{
     ids::ConnectionId, queue::Counters, record::QueueRecord, refusal::ObjectKind, rights::Right,
     vhost::QueueDeclare,
 };
-use leveret_runtime::{QueueHandle, VhostHandle};
+use leveret_runtime::{QueueHandle, TrafficCounts, VhostHandle};
 use leveret_wire::value::{FieldValue, ShortString};
 use serde_json::{Map, Value, json};
 
@@ -83,6 +83,27 @@ pub(crate) async fn answer(
         }
         _ => Err(Refused::not_found()),
     }
+}
+
+/// `/users/u/queues`: those that the user's connections have for themselves. Who declared another queue is not
+/// remembered.
+pub(crate) fn of_user(api: &Api, request: &Request, user: &str) -> Result<Reply, Refused> {
+    let name = request::name(user)?;
+    let directory = api.broker.directory();
+    directory.user(&name).ok_or_else(Refused::not_found)?;
+    let connections = api.broker.connections();
+    let is_theirs = |record: &QueueRecord| {
+        let owner = record.exclusive_to;
+        let mut theirs = connections.iter().filter(|known| known.facts.user == name);
+        theirs.any(|known| owner == Some(known.facts.id))
+    };
+    let mut list = Vec::new();
+    for vhost in api.broker.vhosts() {
+        let snapshot = vhost.snapshot();
+        let theirs = snapshot.queues().filter(|record| is_theirs(record));
+        list.extend(theirs.filter_map(|record| shown(api, request, record)));
+    }
+    Ok(lists::whole(request, list))
 }
 
 /// The queue of a path.
@@ -297,6 +318,8 @@ pub(crate) struct Totals {
     pub(crate) ready: u64,
     pub(crate) unacked: u64,
     pub(crate) counters: Counters,
+    /// What no single queue sees.
+    pub(crate) traffic: TrafficCounts,
 }
 
 impl Totals {
@@ -306,6 +329,7 @@ impl Totals {
         self.ready += other.ready;
         self.unacked += other.unacked;
         self.counters.add(&other.counters);
+        self.traffic.add(&other.traffic);
     }
 
     pub(crate) const fn depths(&self) -> [(&'static str, u64); 3] {
@@ -323,14 +347,30 @@ impl Totals {
 
     pub(crate) fn message_stats(&self, api: &Api, key: &str) -> Value {
         let mut stats = Map::new();
-        api.rates.put(&mut stats, key, &of_counters(&self.counters));
+        // The first is that of publishes, counted once per queue.
+        api.rates
+            .put(&mut stats, key, &of_counters(&self.counters)[1..]);
+        // A publish counts once here, wherever it went.
+        api.rates.put(
+            &mut stats,
+            key,
+            &[
+                ("publish", self.traffic.publish),
+                ("confirm", self.traffic.confirm),
+                ("drop_unroutable", self.traffic.drop_unroutable),
+                ("return_unroutable", self.traffic.return_unroutable),
+            ],
+        );
         stats.into()
     }
 }
 
 /// The sums of one vhost.
 pub(crate) fn total(api: &Api, vhost: &VhostHandle) -> Totals {
-    let mut totals = Totals::default();
+    let mut totals = Totals {
+        traffic: vhost.traffic().counts(),
+        ..Totals::default()
+    };
     for record in vhost.snapshot().queues() {
         if let Some(queue) = api.broker.queue(record.id) {
             let report = queue.report();
@@ -340,6 +380,7 @@ pub(crate) fn total(api: &Api, vhost: &VhostHandle) -> Totals {
                 ready: report.depth.ready,
                 unacked: report.depth.unacked,
                 counters: report.counters,
+                ..Totals::default()
             });
         }
     }
