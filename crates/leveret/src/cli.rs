@@ -20,7 +20,8 @@ pub(crate) struct Arguments {
         long,
         value_name = "DIR",
         default_value = "./leveret-data",
-        env = "LEVERET_DATA_DIR"
+        env = "LEVERET_DATA_DIR",
+        hide_env = true
     )]
     pub(crate) data_dir: PathBuf,
 
@@ -30,7 +31,8 @@ pub(crate) struct Arguments {
         long,
         value_name = "WHERE",
         default_value = "disk",
-        env = "LEVERET_STORAGE"
+        env = "LEVERET_STORAGE",
+        hide_env = true
     )]
     pub(crate) storage: Storage,
 
@@ -39,7 +41,8 @@ pub(crate) struct Arguments {
         long,
         value_name = "WHEN",
         default_value = "always",
-        env = "LEVERET_STORAGE_SYNC"
+        env = "LEVERET_STORAGE_SYNC",
+        hide_env = true
     )]
     pub(crate) storage_sync: StorageSync,
 
@@ -49,24 +52,40 @@ pub(crate) struct Arguments {
         long,
         value_name = "ADDR:PORT",
         env = "LEVERET_LISTEN",
+        hide_env = true,
         value_delimiter = ','
     )]
     pub(crate) listen: Vec<SocketAddr>,
 
     /// Address and port of the HTTP API, or `off`; port 0 takes any free one (default: port 15672 of every
     /// address, and off when --listen is given)
-    #[arg(long, value_name = "ADDR:PORT|off", env = "LEVERET_HTTP_LISTEN")]
+    #[arg(
+        long,
+        value_name = "ADDR:PORT|off",
+        env = "LEVERET_HTTP_LISTEN",
+        hide_env = true
+    )]
     pub(crate) http_listen: Option<OptionalAddress>,
 
     /// Address and port of the metrics for Prometheus, or `off`; port 0 takes any free one (default: port
     /// 15692 of every address, and off when --listen is given)
-    #[arg(long, value_name = "ADDR:PORT|off", env = "LEVERET_METRICS_LISTEN")]
+    #[arg(
+        long,
+        value_name = "ADDR:PORT|off",
+        env = "LEVERET_METRICS_LISTEN",
+        hide_env = true
+    )]
     pub(crate) metrics_listen: Option<OptionalAddress>,
 
     /// Users, vhosts, queues and so on, as the HTTP API exports them: applied at every start, before
     /// anybody is let in; a directory's files in the order of their names. Without data there is then
     /// nobody but those in the file
-    #[arg(long, value_name = "FILE", env = "LEVERET_DEFINITIONS")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LEVERET_DEFINITIONS",
+        hide_env = true
+    )]
     pub(crate) definitions: Option<PathBuf>,
 
     /// The administrator that an empty data directory gets
@@ -102,7 +121,7 @@ pub(crate) struct Arguments {
     pub(crate) node_name: Option<String>,
 
     /// Write the ports in use to this file once connections are accepted, as one line of JSON
-    #[arg(long, value_name = "FILE", env = "LEVERET_PORTS_FILE")]
+    #[arg(long, value_name = "FILE", env = "LEVERET_PORTS_FILE", hide_env = true)]
     pub(crate) ports_file: Option<PathBuf>,
 
     /// Users who may log in from this machine only; `none` for nobody
@@ -111,16 +130,27 @@ pub(crate) struct Arguments {
         value_name = "USER",
         default_value = "guest",
         env = "LEVERET_LOOPBACK_USERS",
+        hide_env = true,
         value_delimiter = ','
     )]
     pub(crate) loopback_users: Vec<String>,
 
     /// Connections that may be open at once (default: any number)
-    #[arg(long, value_name = "N", env = "LEVERET_CONNECTION_MAX")]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "LEVERET_CONNECTION_MAX",
+        hide_env = true
+    )]
     pub(crate) connection_max: Option<u64>,
 
     /// Channels that may be open at once, over all connections (default: any number)
-    #[arg(long, value_name = "N", env = "LEVERET_CHANNEL_MAX_PER_NODE")]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "LEVERET_CHANNEL_MAX_PER_NODE",
+        hide_env = true
+    )]
     pub(crate) channel_max_per_node: Option<u64>,
 
     /// How much is logged to standard error
@@ -128,7 +158,8 @@ pub(crate) struct Arguments {
         long,
         value_name = "LEVEL",
         default_value = "info",
-        env = "LEVERET_LOG_LEVEL"
+        env = "LEVERET_LOG_LEVEL",
+        hide_env = true
     )]
     pub(crate) log_level: LogLevel,
 
@@ -137,7 +168,8 @@ pub(crate) struct Arguments {
         long,
         value_name = "FORMAT",
         default_value = "text",
-        env = "LEVERET_LOG_FORMAT"
+        env = "LEVERET_LOG_FORMAT",
+        hide_env = true
     )]
     pub(crate) log_format: LogFormat,
 }
@@ -147,6 +179,10 @@ Examples:
   leveret                                       listen on 5672, keep data in ./leveret-data
   leveret --data-dir /var/lib/leveret           keep data elsewhere
   leveret --listen 127.0.0.1:0 --ports-file p   a private broker on a free port, for tests
+
+Environment:
+  every option has a variable, LEVERET_ and its name, such as LEVERET_DATA_DIR; those with a name of
+  RabbitMQ's own stand beside their options
 
 Exit codes:
   0  stopped by SIGTERM or SIGINT, everything stored
