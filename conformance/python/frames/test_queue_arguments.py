@@ -203,11 +203,12 @@ def test_the_text_names_the_type_that_is_no_integer(channel, name, value, kind):
     channel.expect_close(406, text, "queue.declare")
 
 
-def test_a_dead_letter_exchange_is_a_string(channel, name):
+@pytest.mark.parametrize("value, kind", [(5, "signedint"), (Value("x", b"name"), "binary")])
+def test_a_dead_letter_exchange_is_a_string(channel, name, value, kind):
     queue = name()
-    _declare(channel, queue, "classic", {"x-dead-letter-exchange": 5})
+    _declare(channel, queue, "classic", {"x-dead-letter-exchange": value})
     where = f"in queue '{queue}' in vhost '{channel.vhost}'"
-    text = f"PRECONDITION_FAILED - invalid type 'signedint' for arg 'x-dead-letter-exchange' {where}"
+    text = f"PRECONDITION_FAILED - invalid type '{kind}' for arg 'x-dead-letter-exchange' {where}"
     channel.expect_close(406, text, "queue.declare")
 
 

@@ -125,14 +125,14 @@ struct Check<'a> {
 impl Check<'_> {
     fn dead_letter_exchange(&self) -> Result<(), Refusal> {
         match self.arguments.get(DEAD_LETTER_EXCHANGE.as_bytes()) {
-            Some(value) if value.as_bytes().is_none() => Err(Refusal::InvalidArgumentType {
+            None | Some(FieldValue::LongString(_)) => Ok(()),
+            Some(other) => Err(Refusal::InvalidArgumentType {
                 kind: ObjectKind::Queue,
                 name: self.name.clone(),
                 vhost: self.vhost.clone(),
                 arg: DEAD_LETTER_EXCHANGE.to_owned(),
-                type_name: value.type_name(),
+                type_name: other.type_name(),
             }),
-            Some(_) | None => Ok(()),
         }
     }
 

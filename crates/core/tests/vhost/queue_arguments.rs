@@ -384,10 +384,16 @@ fn a_bad_value_is_named_before_an_argument_of_another_type() {
 
 #[test]
 fn a_dead_letter_exchange_is_a_string() {
-    let text = "PRECONDITION_FAILED - invalid type 'signedint' for arg 'x-dead-letter-exchange' in \
-                queue 'Q' in vhost 'V'";
-    let asked = with(table("x-dead-letter-exchange", FieldValue::Int(5)));
-    expect_refused(VhostScenario::new().declare_queue(asked), 406, text);
+    let bytes = FieldValue::Bytes(bytes::Bytes::from_static(b"x"));
+    for value in [FieldValue::Int(5), bytes] {
+        let text = format!(
+            "PRECONDITION_FAILED - invalid type '{}' for arg 'x-dead-letter-exchange' in queue 'Q' in \
+             vhost 'V'",
+            value.type_name()
+        );
+        let asked = with(table("x-dead-letter-exchange", value));
+        expect_refused(VhostScenario::new().declare_queue(asked), 406, &text);
+    }
 }
 
 #[test]
