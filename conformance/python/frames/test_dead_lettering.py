@@ -425,3 +425,23 @@ def test_deaths_do_not_mix_between_copies_of_a_message(channel, name):
         channel.reject(channel.get(sick.queue).delivery_tag, requeue=False)
         [death] = channel.await_message(sick.dead).headers.plain()["x-death"]
         assert death["queue"] == sick.queue
+
+
+def test_a_dead_letter_that_somebody_had_is_redelivered(channel):
+    target = channel.exclusive_queue()
+    queue = channel.exclusive_queue(x_dead_letter_exchange="", x_dead_letter_routing_key=target, x_max_length=1)
+    channel.publish("", queue, "fresh")
+    channel.publish("", queue, "had")
+    assert channel.await_message(target).redelivered is False
+    channel.reject(channel.get(queue).delivery_tag, requeue=False)
+    assert channel.await_message(target).redelivered is True
+
+
+def test_a_dead_letter_that_goes_straight_to_a_consumer_is_not_redelivered(channel):
+    target = channel.exclusive_queue()
+    queue = channel.exclusive_queue(x_dead_letter_exchange="", x_dead_letter_routing_key=target)
+    channel.publish("", queue, "had")
+    tag = channel.get(queue).delivery_tag
+    channel.consume(target, no_ack=True)
+    channel.reject(tag, requeue=False)
+    assert channel.expect("basic.deliver").redelivered is False

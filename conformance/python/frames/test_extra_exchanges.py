@@ -4,6 +4,8 @@ import collections
 
 import pytest
 
+from .wire import Value
+
 pytestmark = pytest.mark.extra_exchanges
 
 
@@ -215,3 +217,20 @@ def test_a_message_may_ask_not_to_be_kept(channel, name):
 def test_the_length_of_the_history_is_positive(channel, name):
     detail = "Invalid argument -1, 'x-recent-history-length' must be a positive integer"
     _refused_declare(channel, name, "x-recent-history", {"x-recent-history-length": -1}, detail)
+
+
+def test_a_type_with_a_hyphen_is_told_in_quotes_of_its_own(channel, name):
+    exchange = name()
+    channel.call("exchange.declare", exchange=exchange, type="direct")
+    channel.send("exchange.declare", exchange=exchange, type="x-random")
+    where = f"for exchange '{exchange}' in vhost '{channel.vhost}'"
+    text = f"PRECONDITION_FAILED - inequivalent arg 'type' {where}: received ''x-random'' but current is 'direct'"
+    channel.expect_close(406, text, "exchange.declare")
+
+
+@pytest.mark.parametrize("letter", "Bui")
+def test_an_unsigned_history_length_is_refused(channel, name, letter):
+    arguments = {"x-recent-history-length": Value(letter, 3)}
+    channel.send("exchange.declare", exchange=name(), type="x-recent-history", arguments=arguments)
+    text = "PRECONDITION_FAILED - Invalid argument 3, 'x-recent-history-length' must be a positive integer"
+    channel.expect_close(406, text, "exchange.declare")

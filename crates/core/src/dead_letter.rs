@@ -39,6 +39,8 @@ pub struct Death<'a> {
     pub reason: DeathReason,
     /// When.
     pub at: Timestamp,
+    /// Somebody had it before.
+    pub was_delivered: bool,
 }
 
 /// A dead message as it is published again.
@@ -91,6 +93,7 @@ impl DeadMessage {
         let life = Life {
             expiration_millis: None,
             has_died: true,
+            was_delivered: death.was_delivered,
         };
         Some(Self {
             message: Message::with_hidden_keys(parts, life, &hidden_keys),

@@ -42,6 +42,8 @@ pub struct Life {
     pub expiration_millis: Option<u64>,
     /// It was dead-lettered: its `x-death` header is the broker's own.
     pub has_died: bool,
+    /// A consumer had it in a queue it died in, so that it counts as redelivered in the next one.
+    pub was_delivered: bool,
 }
 
 /// What a message is made of.
@@ -208,6 +210,12 @@ impl Message {
     #[must_use]
     pub fn priority(&self) -> Option<u8> {
         self.0.priority
+    }
+
+    /// Somebody had it before it came to its queue; see [`Life::was_delivered`].
+    #[must_use]
+    pub fn was_delivered(&self) -> bool {
+        self.0.life.was_delivered
     }
 
     /// How long it lives, and whether it has died before.

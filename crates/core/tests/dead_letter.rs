@@ -55,6 +55,7 @@ fn die(message: &Message, queue: &str, reason: DeathReason, key: Option<&str>) -
         queue: &queue,
         reason,
         at: Timestamp::new(5999),
+        was_delivered: false,
     };
     let to = DeadLetter {
         exchange: Some(short("dlx")),
@@ -86,6 +87,7 @@ fn the_first_death_is_told_in_full() {
     let life = Life {
         expiration_millis: Some(60),
         has_died: false,
+        was_delivered: false,
     };
     let dead = die(
         &published(&properties, life),
@@ -130,6 +132,7 @@ fn the_first_death_is_told_in_full() {
     let life = Life {
         expiration_millis: None,
         has_died: true,
+        was_delivered: false,
     };
     assert_eq!(message.life(), life);
 }
@@ -223,6 +226,7 @@ fn without_an_exchange_that_can_exist_there_is_nowhere_to_go() {
         queue: &queue,
         reason: DeathReason::Rejected,
         at: Timestamp::new(0),
+        was_delivered: false,
     };
     let to = DeadLetter {
         exchange: None,

@@ -259,12 +259,14 @@ impl Transfers {
             seq,
             reason,
             message,
+            was_delivered,
         } in transfers
         {
             let death = Death {
                 queue: &queue.name,
                 reason,
                 at,
+                was_delivered,
             };
             let Some(dead) = DeadMessage::of(&message, death, &to) else {
                 self.arrived(queue.id, seq);

@@ -432,6 +432,7 @@ fn message_of(publish: &Publish) -> Message {
     let life = Life {
         expiration_millis: publish.expiration_millis,
         has_died: false,
+        was_delivered: false,
     };
     let parts = MessageParts {
         exchange: publish.exchange.as_bytes(),

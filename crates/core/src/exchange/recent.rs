@@ -20,7 +20,12 @@ pub(super) fn length(arguments: &FieldTable) -> Result<usize, ExchangeTypeRefusa
     let Some(value) = arguments.get(LENGTH.as_bytes()) else {
         return Ok(LENGTH_DEFAULT);
     };
-    match value.as_integer() {
+    // RabbitMQ knows no unsigned ones here.
+    let is_signed = matches!(
+        value,
+        FieldValue::Byte(_) | FieldValue::Short(_) | FieldValue::Int(_) | FieldValue::Long(_)
+    );
+    match value.as_integer().filter(|_| is_signed) {
         Some(length @ 1..) => Ok(usize::try_from(length).unwrap_or(usize::MAX)),
         Some(_) | None => Err(ExchangeTypeRefusal::InvalidHistoryLength {
             value: value

@@ -344,7 +344,7 @@ impl Queue {
             let due = self.due_of(row.enqueued_at, &row.message);
             let ready = Ready {
                 due,
-                redelivered: row.seq < self.redelivered_below,
+                redelivered: row.seq < self.redelivered_below || row.message.was_delivered(),
                 message: row.message,
                 stored: true,
             };

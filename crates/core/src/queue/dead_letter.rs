@@ -20,6 +20,7 @@ impl Queue {
             seq: Some(spot.seq),
             reason,
             message: ready.message.clone(),
+            was_delivered: ready.redelivered,
         });
         self.dying.insert(spot.seq, ready);
     }

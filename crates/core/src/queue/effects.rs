@@ -108,6 +108,8 @@ pub struct Transfer {
     pub reason: DeathReason,
     /// The message as it was.
     pub message: Message,
+    /// Somebody had it before.
+    pub was_delivered: bool,
 }
 
 /// Why a message left without being acked.

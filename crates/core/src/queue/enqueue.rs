@@ -21,6 +21,10 @@ impl Queue {
         }
         self.counters.publish += 1;
         let due = self.due_of(self.now, &message);
+        // A dead message that was delivered before is redelivered here, unless it goes straight through, as
+        // RabbitMQ has it.
+        let redelivered =
+            message.was_delivered() && !(self.ready.is_empty() && self.consumers.is_anyone_ready());
         let seq = self.state.next;
         self.state.next = seq.next();
         let spot = self.spot(seq, &message);
@@ -29,7 +33,7 @@ impl Queue {
             effects.accepted.extend(confirm);
             let ready = Ready {
                 message,
-                redelivered: false,
+                redelivered,
                 stored: false,
                 due,
             };
@@ -63,7 +67,7 @@ impl Queue {
         } else {
             let ready = Ready {
                 message,
-                redelivered: false,
+                redelivered,
                 stored: true,
                 due,
             };

@@ -180,7 +180,7 @@ impl Queue {
             let is_kept = self.keeps(&row.message);
             self.cold.remove(row.message.body().len() as u64, is_kept);
             let ready = Ready {
-                redelivered: row.seq < self.redelivered_below,
+                redelivered: row.seq < self.redelivered_below || row.message.was_delivered(),
                 message: row.message,
                 stored: true,
                 due,

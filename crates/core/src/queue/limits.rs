@@ -31,6 +31,7 @@ impl Queue {
                 seq: None,
                 reason: DeathReason::MaxLength,
                 message: message.clone(),
+                was_delivered: message.was_delivered(),
             });
         }
         true

@@ -1,7 +1,7 @@
 //! Deliveries end, consumers come and go, the queue is emptied or deleted.
 
 use super::{
-    Answer, ConsumerSettings, DeathReason, Effects, Holder, Outcome, Queue, Ready, Spot, Unacked,
+    Answer, ConsumerSettings, DeathReason, Effects, Holder, Outcome, Queue, Ready, Unacked,
     cold::Window, spill::Spilled,
 };
 use crate::{
@@ -25,17 +25,22 @@ impl Queue {
             self.consumers.give_back(consumer);
         }
         let spot = self.spot(seq, &unacked.ready.message);
+        // Wherever it goes from here, somebody has had it.
+        let ready = Ready {
+            redelivered: true,
+            ..unacked.ready
+        };
         match outcome {
             Outcome::Acked => {
                 self.counters.ack += 1;
-                self.forget(spot, &unacked.ready, effects);
+                self.forget(spot, &ready, effects);
             }
-            Outcome::Rejected => self.die(spot, unacked.ready, DeathReason::Rejected, effects),
+            Outcome::Rejected => self.die(spot, ready, DeathReason::Rejected, effects),
             // Its time went on while somebody held it.
-            Outcome::Returned if !self.settings.lazy_expiry && unacked.ready.due <= self.now => {
-                self.die(spot, unacked.ready, DeathReason::Expired, effects);
+            Outcome::Returned if !self.settings.lazy_expiry && ready.due <= self.now => {
+                self.die(spot, ready, DeathReason::Expired, effects);
             }
-            Outcome::Returned => self.put_back(spot, unacked.ready),
+            Outcome::Returned => self.insert_ready(spot, ready),
         }
     }
 
@@ -179,16 +184,6 @@ impl Queue {
                 .push(Write::Meta(MetaChange::DeleteQueue(self.id)));
         }
         Answer::Deleted(ready)
-    }
-
-    fn put_back(&mut self, spot: Spot, ready: Ready) {
-        self.insert_ready(
-            spot,
-            Ready {
-                redelivered: true,
-                ..ready
-            },
-        );
     }
 }
 

@@ -217,7 +217,7 @@ impl Vhost {
             vhost: &self.name,
         };
         let asked_kind = String::from_utf8_lossy(asked.kind.as_bytes()).into_owned();
-        compare.text("type", &asked_kind, known.type_name())?;
+        compare.text("type", &as_atom(&asked_kind), &as_atom(known.type_name()))?;
         compare.flag("durable", asked.durable, known.durable)?;
         compare.flag("auto_delete", asked.auto_delete, known.auto_delete)?;
         compare.flag("internal", asked.internal, known.internal)?;
@@ -247,6 +247,15 @@ impl Vhost {
         compared
             .iter()
             .try_for_each(|key| compare.argument(key, &received, &known.arguments))
+    }
+}
+
+/// The name of an exchange type as Erlang prints it.
+fn as_atom(name: &str) -> String {
+    if name.contains('-') {
+        format!("'{name}'")
+    } else {
+        name.to_owned()
     }
 }
 

@@ -5,7 +5,7 @@ use leveret_core::{
     queue::{Command, DeathReason, Outcome, Transfer},
 };
 
-use crate::scenario::{QueueScenario, Stop};
+use crate::scenario::{QueueScenario, Stop, no_ack};
 
 fn queue(overflow: Overflow) -> QueueScenario {
     QueueScenario::with(QueueSettings {
@@ -100,4 +100,36 @@ fn purged_and_deleted_messages_do_not_die() {
     queue.publish(["3"]);
     queue.delete();
     queue.expect_dead(DeathReason::Rejected, [""; 0]);
+}
+
+#[test]
+fn it_says_whether_somebody_had_the_message() {
+    let mut queue = queue(Overflow::DropHead);
+    queue.publish(["fresh", "had", "2", "3"]);
+    let fresh = queue.expect_dead(DeathReason::MaxLength, ["fresh"]);
+    queue.get();
+    queue.settle("had", Outcome::Returned);
+    queue.publish(["4"]);
+    let had = queue.expect_dead(DeathReason::MaxLength, ["had"]);
+    queue.get();
+    queue.settle("2", Outcome::Rejected);
+    let rejected = queue.expect_dead(DeathReason::Rejected, ["2"]);
+    let flags = [fresh, had, rejected].map(|dead| dead[0].was_delivered);
+    assert_eq!(flags, [false, true, true]);
+}
+
+/// As RabbitMQ has it: the flag is lost where a consumer takes the message at once.
+#[test]
+fn what_somebody_had_elsewhere_is_redelivered_here_unless_it_goes_straight_through() {
+    let mut queue = QueueScenario::durable();
+    queue.publish_delivered_elsewhere(["waits"]);
+    assert_eq!(queue.get_no_ack(), Some(("waits".to_owned(), true, 0)));
+    let alice = queue.subscribe(no_ack());
+    queue.publish_delivered_elsewhere(["taken"]);
+    queue.expect_deliveries(alice, ["taken"]);
+    queue.unsubscribe(alice);
+
+    queue.publish_delivered_elsewhere(["stored"]);
+    queue.restart(Stop::Clean);
+    assert_eq!(queue.get_no_ack(), Some(("stored".to_owned(), true, 0)));
 }

@@ -197,6 +197,25 @@ impl QueueScenario {
         let life = Life {
             expiration_millis: Some(expiration_millis),
             has_died: false,
+            was_delivered: false,
+        };
+        let messages = labels.into_iter().map(|label| {
+            let label = label.to_string();
+            Message::with_life(parts(&label, Bytes::new(), true), life)
+        });
+        self.publish_messages(messages.collect());
+    }
+
+    /// Dead letters come, of messages that somebody had in their old queue.
+    #[track_caller]
+    pub(crate) fn publish_delivered_elsewhere<L: Display>(
+        &mut self,
+        labels: impl IntoIterator<Item = L>,
+    ) {
+        let life = Life {
+            expiration_millis: None,
+            has_died: true,
+            was_delivered: true,
         };
         let messages = labels.into_iter().map(|label| {
             let label = label.to_string();
@@ -217,6 +236,7 @@ impl QueueScenario {
         let life = Life {
             expiration_millis,
             has_died: false,
+            was_delivered: false,
         };
         let message = MessageParts {
             priority,

@@ -225,6 +225,11 @@ fn what_an_exchange_type_does_not_take_is_refused_in_rabbitmqs_words() {
         ),
         (
             "x-recent-history",
+            table("x-recent-history-length", FieldValue::UnsignedByte(3)),
+            "Invalid argument 3, 'x-recent-history-length' must be a positive integer",
+        ),
+        (
+            "x-recent-history",
             table("x-recent-history-length", text("abc")),
             "Invalid argument <<\"abc\">>, 'x-recent-history-length' must be a positive integer",
         ),

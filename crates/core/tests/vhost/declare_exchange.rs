@@ -132,6 +132,10 @@ fn what_differs_is_named_in_the_order_type_durable_auto_delete_internal() {
 
     let detail = "'type' for exchange 'X' in vhost 'V': received 'fanout' but current is 'direct'";
     refused(&mut vhost, &asked, detail);
+    asked.kind = exchange("X", "x-random").kind;
+    let detail =
+        "'type' for exchange 'X' in vhost 'V': received ''x-random'' but current is 'direct'";
+    refused(&mut vhost, &asked, detail);
     asked.kind = exchange("X", "direct").kind;
     let detail = "'durable' for exchange 'X' in vhost 'V': received 'false' but current is 'true'";
     refused(&mut vhost, &asked, detail);

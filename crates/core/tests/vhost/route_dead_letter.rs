@@ -26,6 +26,7 @@ fn dead(to: &str, key: &'static str) -> DeadMessage {
         queue: &name("sick"),
         reason: DeathReason::Rejected,
         at: Timestamp::new(0),
+        was_delivered: false,
     };
     let to = DeadLetter {
         exchange: Some(name(to)),

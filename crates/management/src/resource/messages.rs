@@ -89,6 +89,7 @@ pub(crate) async fn publish(
     let life = Life {
         expiration_millis,
         has_died: false,
+        was_delivered: false,
     };
     let message = Message::with_life(parts, life);
     let routed = vhost.publish_message(&message).await?;

@@ -31,7 +31,9 @@ const HAS_PRIORITY: u8 = 2;
 const HAS_EXPIRATION: u8 = 4;
 const HAS_DIED: u8 = 8;
 const HAS_HIDDEN_KEYS: u8 = 16;
-const KNOWN_FLAGS: u8 = PERSISTENT | HAS_PRIORITY | HAS_EXPIRATION | HAS_DIED | HAS_HIDDEN_KEYS;
+const WAS_DELIVERED: u8 = 32;
+const KNOWN_FLAGS: u8 =
+    PERSISTENT | HAS_PRIORITY | HAS_EXPIRATION | HAS_DIED | HAS_HIDDEN_KEYS | WAS_DELIVERED;
 
 /// The row up to its body; the body follows it in the store.
 pub(crate) fn encode_before_body<'a>(
@@ -46,6 +48,7 @@ pub(crate) fn encode_before_body<'a>(
         (message.priority().is_some(), HAS_PRIORITY),
         (life.expiration_millis.is_some(), HAS_EXPIRATION),
         (life.has_died, HAS_DIED),
+        (life.was_delivered, WAS_DELIVERED),
         (message.hidden_keys().next().is_some(), HAS_HIDDEN_KEYS),
     ];
     let flags = flags
@@ -117,6 +120,7 @@ pub(crate) fn decode(
     let life = Life {
         expiration_millis,
         has_died: flags & HAS_DIED != 0,
+        was_delivered: flags & WAS_DELIVERED != 0,
     };
     let message = Message::with_hidden_keys(parts, life, &hidden_keys);
     Ok((enqueued_at, message))
@@ -203,6 +207,7 @@ mod tests {
             let life = Life {
                 expiration_millis,
                 has_died,
+                was_delivered: has_died,
             };
             let parts = MessageParts {
                 exchange: b"ex",
@@ -232,6 +237,7 @@ mod tests {
             let life = Life {
                 expiration_millis: Some(7),
                 has_died: true,
+                was_delivered: false,
             };
             let keys = ["one", "", "three"].map(ShortString::from_static);
             let sent = Message::with_hidden_keys(parts, life, &keys);
