@@ -157,10 +157,10 @@ impl Check<'_> {
         };
         let keys = self.arguments.iter().map(|(key, _)| key);
         let mut wrong = keys.filter(|key| is_of_others(key.as_bytes()));
-        let first = if self.arguments.get(QUEUE_TYPE.as_bytes()).is_some() {
-            wrong.next()
-        } else {
-            wrong.min_by_key(|key| key.as_bytes())
+        let asked = self.arguments.get(QUEUE_TYPE.as_bytes());
+        let first = match asked.and_then(FieldValue::as_bytes) {
+            None | Some(b"" | b"undefined") => wrong.min_by_key(|key| key.as_bytes()),
+            Some(_) => wrong.next(),
         };
         if let Some(key) = first {
             return Err(Refusal::ArgumentOfOtherType {

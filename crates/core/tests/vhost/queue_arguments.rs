@@ -148,7 +148,12 @@ fn each_type_takes_its_own_arguments() {
 fn of_several_arguments_of_other_types_the_first_one_sent_or_of_the_alphabet_is_named() {
     let untyped = table("x-max-age", FieldValue::Int(5)).with("x-delivery-limit", text("5"));
     let typed = untyped.clone().with("x-queue-type", text("classic"));
-    for (arguments, first) in [(untyped, "x-delivery-limit"), (typed, "x-max-age")] {
+    let no_word = untyped.clone().with("x-queue-type", text(""));
+    for (arguments, first) in [
+        (untyped, "x-delivery-limit"),
+        (no_word, "x-delivery-limit"),
+        (typed, "x-max-age"),
+    ] {
         let refused = format!(
             "PRECONDITION_FAILED - invalid arg '{first}' for queue 'Q' in vhost 'V' of queue type \
              rabbit_classic_queue"
