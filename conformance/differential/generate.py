@@ -75,6 +75,10 @@ PROFILES: dict[str, Profile] = {
     "headers": Profile(
         {"bind": 10, "publish": 16, "unbind": 3, "bind_exchange": 1, "declare_queue": 1},
         types=("headers",), prepare=("queue", "queue", "queue", "exchange", "bind", "bind", "bind")),
+    "extra": Profile(
+        {"bind": 8, "publish": 14, "unbind": 3, "bind_exchange": 2, "delete_queue": 1, "declare_queue": 1, "get": 2,
+         "declare_exchange": 3, "consume": 1},
+        types=tuple(words.EXTRA_TYPES), prepare=("queue", "queue", "exchange", "exchange", "bind", "bind")),
     "priorities": Profile(
         {**BASE, "publish": 14, "purge": 1, "recover": 1},
         ("x-max-priority", "x-max-priority", "x-max-length", "x-message-ttl", "x-single-active-consumer"), (1, 2)),
@@ -163,6 +167,10 @@ class Generator:
             return {"routing_key": self.dice.choice(words.TOPIC_PATTERNS)}
         if kind == "headers":
             return {"routing_key": self.dice.choice(["", "k1"]), "arguments": words.match_table(self.dice)}
+        if kind == "x-consistent-hash":
+            return {"routing_key": self.dice.choice(words.WEIGHTS)}
+        if kind == "x-local-random" and self.chance(0.8):
+            return {"routing_key": ""}
         arguments = {"n": self.dice.choice([Value("I", 1), Value("l", 1)])} if self.chance(0.1) else {}
         return {"routing_key": self.dice.choice(words.KEYS), "arguments": arguments}
 
@@ -246,6 +254,8 @@ class Generator:
             wrong = self.is_odd()
             alternates = words.WRONG_TYPES if wrong else [*words.EXCHANGES, "diff-none", "", "amq.fanout"]
             arguments["alternate-exchange"] = self.dice.choice(alternates)
+        if kind in words.EXTRA_TYPES:
+            arguments |= words.extra_arguments(self.dice, kind)
         self.exchanges.setdefault(name, {"type": kind, **flags, "arguments": arguments})
         self.add("exchange.declare", exchange=name, type=kind, **flags, arguments=arguments, **self.flags(nowait=0.05))
 
@@ -269,7 +279,12 @@ class Generator:
 
     def bind(self) -> None:
         source = self.an_exchange()
-        binding = {"exchange": source, "queue": self.a_queue(), **self.binding(source)}
+        queue = self.a_queue()
+        if self.exchanges.get(source, {}).get("type") in words.EXTRA_TYPES[:-1]:
+            # One destination for each exchange that chooses one: which key goes where is a deliberate difference
+            # (docs/compatibility.md, "x-consistent-hash"), and with two it would be chance for the others.
+            queue = "diff-q1"
+        binding = {"exchange": source, "queue": queue, **self.binding(source)}
         self.bindings.append(("queue.unbind", binding))
         self.add("queue.bind", **binding, **self.flags(nowait=0.05))
 
@@ -289,6 +304,8 @@ class Generator:
 
     def bind_exchange(self) -> None:
         source = self.an_exchange()
+        if self.exchanges.get(source, {}).get("type") in words.EXTRA_TYPES[:-1]:
+            return
         binding = {"source": source, "destination": self.an_exchange(), **self.binding(source)}
         self.bindings.append(("exchange.unbind", binding))
         self.add("exchange.bind", **binding, **self.flags(nowait=0.05))
@@ -324,6 +341,8 @@ class Generator:
             properties = words.properties(self.dice, candidates, odd=self.is_odd())
             if self.exchanges.get(exchange, {}).get("type") == "headers" and self.chance(0.8):
                 properties["headers"] = words.header_table(self.dice, self.dice.choice([0, 1, 2, 3]))
+            if self.exchanges.get(exchange, {}).get("type") == "x-recent-history" and self.chance(0.2):
+                properties["headers"] = {words.NO_STORE: self.dice.choice([True, False, "true", 1])}
             body = f"m{self.bodies}" + "." * self.dice.choice([0, 0, 0, 2, 8, 20])
             flags = {**self.flags(mandatory=0.25), **({"immediate": True} if self.is_odd() and self.is_odd() else {})}
             self.add("publish", exchange=exchange, routing_key=key, body=body, **flags, properties=properties)

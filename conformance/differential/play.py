@@ -25,10 +25,10 @@ DRAINED_MAX = 100
 
 
 STILL = {
-    "access.request", "basic.qos", "channel.flow", "channel.open", "confirm.select", "exchange.bind", "exchange.declare",
-    "exchange.delete", "queue.bind", "queue.declare", "tx.select",
+    "access.request", "basic.qos", "channel.flow", "channel.open", "confirm.select", "exchange.declare",
+    "exchange.delete", "queue.declare", "tx.select",
 }  # fmt: skip
-"""Methods that move no message and no consumer, if they are not refused."""
+"""Methods that move no message and no consumer, if they are not refused. A bind may: `x-recent-history`."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ ODD_EXCHANGES = ["", "diff-none", "amq.odd", "amq.direct", "diff-x1\n", "amq.rab
 TYPES = ["direct", "fanout", "topic", "headers"]
 # Not a word that RabbitMQ knows from elsewhere, such as `Direct`: it calls those invalid and all others unknown.
 ODD_TYPES = ["", "nope", "x-none"]
+EXTRA_TYPES = ["x-consistent-hash", "x-modulus-hash", "x-random", "x-local-random", "x-recent-history"]
+WEIGHTS = ["1", "1", "2", "10000", "0", "-1", "10001", "abc", "1.5", ""]
 KEYS = ["k1", "k2", "a.b", ""]
 TOPIC_KEYS = ["a", "a.b", "a.b.c", "b", "b.a", "", ".", "a.", ".a", "a..b", "A.b", "*", "#", "a.*", "a.b.b", "a.a.b"]
 TOPIC_PATTERNS = [
@@ -85,6 +87,7 @@ HEADER_VALUES: list[Any] = [
     Value("t", False), Value("V"), Value("T", 5), Value("D", (2, 314)), Value("A", []),
     Value("A", [Value("I", 1), Value("S", "v")]), Value("F", {}), Value("F", {"b": Value("I", 1), "a": Value("S", "v")}),
 ]  # fmt: skip
+NO_STORE = "x-recent-history-no-store"
 HEADER_KEYS = ["a", "b", "c", "x-a", "A"]
 
 
@@ -98,6 +101,19 @@ def argument_value(dice: random.Random, key: str, *, odd: bool) -> Any:
     if isinstance(value, int):
         return integer(dice, value)
     return Value("x", value.encode()) if odd and dice.random() < 0.3 else value
+
+
+def extra_arguments(dice: random.Random, kind: str) -> dict[str, Any]:
+    """Arguments of the exchange types beyond those of AMQP; now and then wrong."""
+    arguments: dict[str, Any] = {}
+    if kind == "x-recent-history" and dice.random() < 0.8:
+        arguments["x-recent-history-length"] = dice.choice([*[integer(dice, n) for n in (1, 2, 3)], 0, -1])
+    if kind == "x-consistent-hash":
+        if dice.random() < 0.3:
+            arguments["hash-header"] = "a"
+        if dice.random() < 0.3:
+            arguments["hash-property"] = dice.choice(["message_id", "correlation_id", "timestamp", "nope", ""])
+    return arguments
 
 
 def header_table(dice: random.Random, count: int) -> dict[str, Value]:
