@@ -1,5 +1,7 @@
 //! The command line.
 
+mod connections;
+
 use std::{
     net::{AddrParseError, SocketAddr},
     path::PathBuf,
@@ -7,6 +9,8 @@ use std::{
 };
 
 use clap::{Parser, ValueEnum};
+
+use self::connections::ConnectionArguments;
 
 /// A message broker for AMQP 0-9-1 clients, in place of RabbitMQ.
 ///
@@ -152,6 +156,9 @@ pub(crate) struct Arguments {
         hide_env = true
     )]
     pub(crate) channel_max_per_node: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) connections: ConnectionArguments,
 
     /// How much is logged to standard error
     #[arg(

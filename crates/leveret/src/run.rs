@@ -11,7 +11,6 @@ use std::{
 use leveret_management::{BoundListener, HttpError, ImportError, Management, import_file};
 use leveret_runtime::{Broker, NodeOptions, StartError, StartOptions};
 use leveret_server::{BindError, Listeners, Server};
-use leveret_session::Settings;
 use leveret_store::SyncMode;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
@@ -107,7 +106,11 @@ async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> 
         metrics: metrics.as_ref().map(BoundListener::address),
     };
     let management = Management::start(broker.clone(), ports.amqp.clone(), http, metrics)?;
-    let server = Server::start(listeners, broker.clone(), Arc::new(Settings::default()));
+    let server = Server::start(
+        listeners,
+        broker.clone(),
+        Arc::new(arguments.connections.settings()),
+    );
     if let Some(path) = &arguments.ports_file {
         write_ports(path, &ports).map_err(|source| RunError::PortsFile {
             path: path.clone(),

@@ -282,6 +282,20 @@ impl Broker {
         users::login(&self.directory(), loopback_users, name, password, peer)
     }
 
+    /// Checks a login without a password as this user.
+    ///
+    /// # Errors
+    ///
+    /// [`LoginRefused`]; the peer is not told which.
+    pub fn login_anonymously(
+        &self,
+        name: &ShortString,
+        peer: IpAddr,
+    ) -> Result<User, LoginRefused> {
+        let loopback_users = &self.services.node.loopback_users;
+        users::login_anonymously(&self.directory(), loopback_users, name, peer)
+    }
+
     /// Where everything durable lies, if anywhere.
     #[must_use]
     pub fn data_dir(&self) -> Option<&Path> {

@@ -52,7 +52,21 @@ pub(crate) fn login(
     };
     let is_right = is_password(known.map_or(&nobody, |user| user), password);
     let user = known.filter(|_| is_right && !password.is_empty());
-    let user = user.ok_or(LoginRefused::Credentials)?;
+    admit(user.ok_or(LoginRefused::Credentials)?, loopback_users, peer)
+}
+
+/// Who comes without a password is `name`.
+pub(crate) fn login_anonymously(
+    directory: &Directory,
+    loopback_users: &[String],
+    name: &ShortString,
+    peer: IpAddr,
+) -> Result<User, LoginRefused> {
+    let user = directory.user(name).ok_or(LoginRefused::Credentials)?;
+    admit(user, loopback_users, peer)
+}
+
+fn admit(user: &UserRecord, loopback_users: &[String], peer: IpAddr) -> Result<User, LoginRefused> {
     if loopback_users.iter().any(|only| user.name == **only) && !is_loopback(peer) {
         return Err(LoginRefused::NotLoopback);
     }
@@ -136,6 +150,20 @@ mod tests {
                 Err(LoginRefused::NotLoopback)
             );
         }
+    }
+
+    #[test]
+    fn an_anonymous_client_is_bound_to_what_its_user_may() {
+        let only = ["guest".to_owned()];
+        let login = |name: &'static str, peer: &str| {
+            let peer = peer.parse().expect("an address");
+            super::login_anonymously(&guest(), &only, &ShortString::from_static(name), peer)
+                .map(|user| user.name)
+        };
+        let guest = ShortString::from_static("guest");
+        assert_eq!(login("guest", "::1"), Ok(guest));
+        assert_eq!(login("guest", "10.0.0.1"), Err(LoginRefused::NotLoopback));
+        assert_eq!(login("nobody", "::1"), Err(LoginRefused::Credentials));
     }
 
     #[test]

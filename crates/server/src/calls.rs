@@ -15,7 +15,8 @@ use leveret_runtime::{
 };
 use leveret_session::{
     Answer, Call, ChannelEnd, ChannelStatus, ConnectionStatus, Consume, ExchangeBind,
-    ExchangeDeclare, ExchangeUnbind, Get, Login, OpenRefusal, QueueBind, QueueDeclare, QueueUnbind,
+    ExchangeDeclare, ExchangeUnbind, Get, Login, Mechanism, OpenRefusal, QueueBind, QueueDeclare,
+    QueueUnbind,
 };
 use leveret_wire::value::{FieldTable, ShortString};
 use tracing::info;
@@ -221,8 +222,15 @@ impl Calls {
     }
 
     fn login(&mut self, login: Login) -> Answer {
-        let (name, password) = (login.user.as_bytes(), login.password.expose());
-        match self.broker.login(name, password, self.peer.ip()) {
+        let (name, peer) = (&login.user, self.peer.ip());
+        let admitted = match login.mechanism {
+            Mechanism::Anonymous => self.broker.login_anonymously(name, peer),
+            Mechanism::Plain | Mechanism::AmqPlain => {
+                let password = login.password.expose();
+                self.broker.login(name.as_bytes(), password, peer)
+            }
+        };
+        match admitted {
             Ok(user) => {
                 self.introduction = Some((login.client_properties, login.mechanism.name()));
                 Answer::LoggedIn {

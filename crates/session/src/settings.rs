@@ -93,7 +93,7 @@ impl Default for Settings {
             copyright: "Copyright (c) the Leveret authors".to_owned(),
             information: "Licensed under the Apache License 2.0".to_owned(),
             cluster_name: "leveret".to_owned(),
-            mechanisms: vec![Mechanism::Plain, Mechanism::AmqPlain],
+            mechanisms: vec![Mechanism::Plain, Mechanism::Anonymous, Mechanism::AmqPlain],
             anonymous_user: ShortString::from_static("guest"),
             frame_max: FRAME_MAX,
             channel_max: CHANNEL_MAX,

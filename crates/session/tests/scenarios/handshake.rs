@@ -46,7 +46,7 @@ fn start_says_what_rabbitmq_says() {
         panic!("no start");
     };
     assert_eq!((start.version_major, start.version_minor), (0, 9));
-    assert_eq!(start.mechanisms.as_bytes(), b"PLAIN AMQPLAIN");
+    assert_eq!(start.mechanisms.as_bytes(), b"PLAIN ANONYMOUS AMQPLAIN");
     assert_eq!(start.locales.as_bytes(), b"en_US");
     let keys: Vec<_> = start
         .server_properties
@@ -169,17 +169,16 @@ fn amqplain_is_a_table_without_its_length() {
 
 #[test]
 fn anonymous_works_where_it_is_offered() {
-    let mut scenario = started();
-    scenario.send(0, start_ok("ANONYMOUS", b"whoever", &CAPABILITIES));
-    scenario.expect_silent_drop();
-
-    let mechanisms = vec![Mechanism::Plain, Mechanism::Anonymous];
     let mut scenario = Scenario::with_settings(Settings {
-        mechanisms,
+        mechanisms: vec![Mechanism::Plain, Mechanism::AmqPlain],
         ..Settings::default()
     });
     scenario.send_bytes(&PROTOCOL_HEADER);
     scenario.forget();
+    scenario.send(0, start_ok("ANONYMOUS", b"whoever", &CAPABILITIES));
+    scenario.expect_silent_drop();
+
+    let mut scenario = started();
     scenario.answer_next(Answer::LoggedIn {
         user: short("guest"),
         impersonator: false,
