@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 /// RocksDB allocates here as well. Memory that a backlog took goes back to the system; with the C library's
-/// allocator twice as much stayed (`.cargo/config.toml` has its settings, ADR 10 the figures).
+/// allocator twice as much stayed (`.cargo/config.toml` has its settings, ADR 8 the figures).
 #[cfg(target_os = "linux")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
