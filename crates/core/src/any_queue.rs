@@ -5,9 +5,9 @@
 
 use crate::{
     arguments::{QueueSettings, QueueType},
-    ids::Timestamp,
+    ids::{Seq, Timestamp},
     queue::{Command, ConsumerReport, Depth, Effects, Queue, Report},
-    record::{QueueRecord, QueueState, Write},
+    record::{Attempts, QueueRecord, QueueState, Write},
     stream::{Stream, StreamSettings},
 };
 
@@ -26,9 +26,14 @@ pub enum AnyQueue {
 
 impl AnyQueue {
     /// The machine for a queue that was declared like this; with what the store remembers of it and
-    /// whether the last stop was clean, if it was there before.
+    /// whether the last stop was clean, if it was there before; and of messages that came back to it before now.
     #[must_use]
-    pub fn of(record: &QueueRecord, stored: Option<(QueueState, bool)>) -> Self {
+    pub fn of(
+        record: &QueueRecord,
+        stored: Option<(QueueState, bool)>,
+        attempts: impl IntoIterator<Item = (Seq, Attempts)>,
+        now: Timestamp,
+    ) -> Self {
         if QueueType::of(&record.arguments) == QueueType::Stream {
             let settings = StreamSettings::of(&record.arguments);
             let stored = stored.map(|(state, _)| state).unwrap_or_default();
@@ -38,7 +43,8 @@ impl AnyQueue {
             Some((state, is_clean)) => Queue::recovered(record.id, record.durable, state, is_clean),
             None => Queue::new(record.id, record.durable),
         };
-        Self::Queue(queue.with_settings(QueueSettings::of(&record.arguments)))
+        let queue = queue.with_settings(QueueSettings::of(&record.arguments));
+        Self::Queue(queue.with_attempts(now, attempts))
     }
 
     /// Other settings from now on, since a policy changed; see [`Queue::set_settings`]. Those of a stream are

@@ -9,12 +9,13 @@ use leveret_wire::value::{FieldTable, FieldValue, ShortString};
 
 mod check;
 mod queue_type;
+mod retry;
 
-pub use self::queue_type::QueueType;
 pub(crate) use self::{
     check::{check_queue, check_server_named},
     queue_type::QUEUE_TYPE,
 };
+pub use self::{queue_type::QueueType, retry::RetrySettings};
 
 /// Where messages go that an exchange has no binding for.
 pub(crate) const ALTERNATE_EXCHANGE: &str = "alternate-exchange";
@@ -46,6 +47,8 @@ pub struct QueueSettings {
     pub expires_millis: Option<u64>,
     /// Where messages go that are rejected, expire or do not fit.
     pub dead_letter: Option<DeadLetter>,
+    /// What happens to messages that come back.
+    pub retry: Option<RetrySettings>,
 }
 
 /// What a full queue does.
@@ -97,6 +100,7 @@ impl QueueSettings {
             message_ttl_millis: number("x-message-ttl"),
             lazy_expiry: text("x-expiry") == Some(b"lazy"),
             expires_millis: number("x-expires"),
+            retry: RetrySettings::of(arguments),
             dead_letter: text("x-dead-letter-exchange").map(|exchange| {
                 let name = ShortString::try_from(exchange).ok();
                 let key = text("x-dead-letter-routing-key").map(ShortString::try_from);

@@ -26,6 +26,7 @@ impl DeathReason {
             Self::Rejected => "rejected",
             Self::Expired => "expired",
             Self::MaxLength => "maxlen",
+            Self::DeliveryLimit => "delivery_limit",
         }
     }
 }

@@ -317,7 +317,7 @@ impl Exchange {
                     .for_each(found);
             }
             ExchangeKind::Random | ExchangeKind::LocalRandom => {
-                let number = choice::below(message.occasion().draw, self.bindings.size());
+                let number = choice::nth(message.occasion().draw, self.bindings.size());
                 let binding = self.bindings.keys().nth(number);
                 binding.into_iter().for_each(|id| found(&id.destination));
             }

@@ -7,6 +7,7 @@
 
 pub mod any_queue;
 pub mod arguments;
+mod chance;
 pub mod consume;
 pub mod dead_letter;
 pub mod delay;

@@ -19,7 +19,7 @@
 //! Always true: messages are handed out in order of priority and seq, also after a return; and a command
 //! that has an answer gets exactly one. True between two calls, and [`Queue::check`] is the same list
 //! as code:
-//! * a message is in exactly one of `ready`, `unacked`, `dying` and the cold range;
+//! * a message is in exactly one of `ready`, `unacked`, `dying`, what is held back and the cold range;
 //! * exactly the ready messages that expire are in `due`;
 //! * every stored message in memory stands before the cold range, except those that die;
 //! * the stored counters count what is stored, in memory and cold;
@@ -37,6 +37,7 @@ mod enqueue;
 mod expire;
 mod limits;
 mod report;
+mod retry;
 mod settle;
 mod spill;
 
@@ -52,6 +53,7 @@ pub use self::{
 use self::{
     cold::{Cold, Window},
     consumers::Consumers,
+    retry::Retries,
     spill::Spilled,
 };
 use crate::{
@@ -170,6 +172,8 @@ pub struct Queue {
     /// Those that have arrived elsewhere while rows were being read, and may come back with them.
     arrived: BTreeSet<Seq>,
     consumers: Consumers,
+    /// Only for a queue that holds back what came back.
+    retries: Option<Box<Retries>>,
     waiting_gets: VecDeque<WaitingGet>,
     /// Counters as they will be stored; `next` counts transient messages too.
     state: QueueState,
@@ -223,6 +227,7 @@ impl Queue {
             dying: BTreeMap::new(),
             arrived: BTreeSet::new(),
             consumers: Consumers::default(),
+            retries: None,
             waiting_gets: VecDeque::new(),
             state: QueueState {
                 delivered_below: redelivered_below,
@@ -247,6 +252,8 @@ impl Queue {
         if settings.single_active_consumer {
             self.consumers.serve_one_only();
         }
+        let retry = settings.retry.clone();
+        self.retries = retry.map(|retry| Box::new(Retries::new(retry)));
         self.settings = settings;
         self
     }
@@ -259,6 +266,7 @@ impl Queue {
             max_priority: self.settings.max_priority,
             single_active_consumer: self.settings.single_active_consumer,
             lazy_expiry: self.settings.lazy_expiry,
+            retry: self.settings.retry.take(),
             ..settings
         };
     }
@@ -268,6 +276,9 @@ impl Queue {
     pub fn apply(&mut self, now: Timestamp, command: Command, effects: &mut Effects) {
         self.now = self.now.max(now);
         let had_consumers = self.consumers.len() > 0;
+        if self.retries.is_some() {
+            self.end_waits(effects);
+        }
         match command {
             Command::Enqueue { message, confirm } => self.enqueue(message, confirm, effects),
             Command::MarkConsumed => self.mark_consumed(),
@@ -369,9 +380,19 @@ impl Queue {
     #[must_use]
     pub fn depth(&self) -> Depth {
         Depth {
-            ready: self.ready.len() as u64 + self.cold.messages(),
+            ready: self.ready.len() as u64 + self.cold.messages() - self.cold_retrying(),
             unacked: self.unacked.len() as u64,
         }
+    }
+
+    fn cold_retrying(&self) -> u64 {
+        let retries = self.retries.as_ref();
+        retries.map_or(0, |retries| retries.cold_count())
+    }
+
+    /// Those held back in memory, of a queue that does this.
+    fn waiting(&self) -> impl Iterator<Item = (Seq, &Ready)> {
+        self.retries.iter().flat_map(|retries| retries.waiting())
     }
 
     /// Consumers, paused or not.
@@ -395,6 +416,7 @@ impl Queue {
         self.check_counters()?;
         self.check_places()?;
         self.check_due()?;
+        self.check_retries()?;
         if !self.waiting_gets.is_empty() && !self.cold.is_asked() {
             return Err("a get waits and nothing is being read".to_owned());
         }
@@ -405,6 +427,7 @@ impl Queue {
         let unacked = self.unacked.values().map(|unacked| &unacked.ready);
         let in_memory = self.ready.values().chain(unacked);
         let in_memory = in_memory.chain(self.dying.values());
+        let in_memory = in_memory.chain(self.waiting().map(|(_, ready)| ready));
         let (mut messages, mut body_bytes) = (self.cold.messages(), self.cold.body_bytes());
         for stored in in_memory.filter(|ready| ready.stored) {
             messages += 1;
@@ -470,7 +493,10 @@ impl Queue {
             .dying
             .iter()
             .map(|(&seq, ready)| (self.spot(seq, &ready.message), ready));
-        for (spot, ready) in ready.chain(unacked).chain(dying) {
+        let waiting = self
+            .waiting()
+            .map(|(seq, ready)| (self.spot(seq, &ready.message), ready));
+        for (spot, ready) in ready.chain(unacked).chain(dying).chain(waiting) {
             let seq = spot.seq;
             if spot != self.spot(seq, &ready.message) {
                 return Err(format!("message {seq} stands in the wrong place: {spot:?}"));
@@ -494,6 +520,7 @@ impl Queue {
             .map(|spot| spot.seq)
             .chain(unacked)
             .chain(self.dying.keys().next().copied())
+            .chain(self.waiting().map(|(seq, _)| seq).next())
             .chain(self.cold.lowest())
             .min()
             .unwrap_or(self.state.next)
@@ -563,6 +590,9 @@ impl Queue {
 
     /// The message is gone for good.
     fn forget(&mut self, spot: Spot, ready: &Ready, effects: &mut Effects) {
+        if self.retries.is_some() {
+            self.forget_attempts(spot.seq, effects);
+        }
         if !ready.stored {
             return;
         }

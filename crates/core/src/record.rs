@@ -11,7 +11,7 @@ pub use self::access::{
     VhostRecord, limit,
 };
 
-use crate::ids::{ConnectionId, QueueId, Seq};
+use crate::ids::{ConnectionId, QueueId, Seq, Timestamp};
 
 /// How an exchange chooses among its bindings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -245,6 +245,17 @@ pub struct QueueState {
     pub spilled: bool,
 }
 
+/// How often a message came back to its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Attempts {
+    /// In all.
+    pub all: u32,
+    /// Because somebody tried in vain.
+    pub failed: u32,
+    /// Until when it is held back.
+    pub due: Timestamp,
+}
+
 /// One change of a queue's stored rows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
@@ -257,7 +268,7 @@ pub enum Write {
         /// Its position.
         seq: Seq,
         /// When it entered the queue.
-        enqueued_at: crate::ids::Timestamp,
+        enqueued_at: Timestamp,
         /// The message.
         message: crate::message::Message,
     },
@@ -281,6 +292,22 @@ pub enum Write {
         from: Seq,
         /// Position behind the last.
         until: Seq,
+    },
+    /// A message that was put and not removed came back; what was written of it before is replaced.
+    Attempts {
+        /// The queue.
+        queue: QueueId,
+        /// Its position.
+        seq: Seq,
+        /// How often, and until when it waits.
+        attempts: Attempts,
+    },
+    /// The message is gone that attempts were written of.
+    ForgetAttempts {
+        /// The queue.
+        queue: QueueId,
+        /// Its position.
+        seq: Seq,
     },
     /// The counters after all writes before this one.
     State {

@@ -95,7 +95,10 @@ impl DelayScenario {
                     self.rows.remove(&seq).expect("forgotten once");
                 }
                 Write::State { state, .. } => self.state = state,
-                Write::ForgetRange { .. } | Write::Meta(_) => panic!("{write:?}"),
+                Write::ForgetRange { .. }
+                | Write::Attempts { .. }
+                | Write::ForgetAttempts { .. }
+                | Write::Meta(_) => panic!("{write:?}"),
             }
         }
         if self.durable {

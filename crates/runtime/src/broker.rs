@@ -419,7 +419,7 @@ impl Broker {
         self.services.committer.stop()
     }
 
-    fn restore(&self, recovered: Recovered) {
+    fn restore(&self, mut recovered: Recovered) {
         let is_clean = recovered.report.clean;
         let is_new = recovered.vhosts.is_empty() && recovered.users.is_empty();
         let mut vhosts = self.restore_directory(&recovered);
@@ -454,11 +454,13 @@ impl Broker {
                 .for_each(|record| vhost.restore_binding(record));
             let handle = VhostHandle::new(vhost, self.services.clone());
             for (record, state) in queues {
+                let attempts = recovered.attempts.remove(&record.id).unwrap_or_default();
                 let queue = QueueHandle::new(
                     record,
                     Arc::downgrade(&handle),
                     self.services.clone(),
                     Some((state, is_clean)),
+                    attempts,
                 );
                 self.services.registry.add_queue(queue.clone());
                 queue.touch();

@@ -11,11 +11,11 @@ use std::{
 use leveret_core::{
     any_queue::AnyQueue,
     arguments::DeadLetter,
-    ids::{ConnectionId, ConsumerId, QueueId, Timestamp},
+    ids::{ConnectionId, ConsumerId, QueueId, Seq, Timestamp},
     queue::{
         Answer, Command, Confirm, ConsumerReport, Delivery, Depth, Effects, Report, RequestId,
     },
-    record::{QueueRecord, QueueState, Write},
+    record::{Attempts, QueueRecord, QueueState, Write},
     stream::Told,
 };
 use parking_lot::Mutex;
@@ -77,9 +77,10 @@ impl QueueHandle {
         vhost: Weak<VhostHandle>,
         services: Arc<Services>,
         stored: Option<(QueueState, bool)>,
+        attempts: Vec<(Seq, Attempts)>,
     ) -> Arc<Self> {
         let settings = services.policies.load().settings(&record);
-        let mut queue = AnyQueue::of(&record, stored);
+        let mut queue = AnyQueue::of(&record, stored, attempts, services.clock.now());
         let dead_letter = settings.dead_letter.clone();
         queue.set_settings(settings);
         // Nothing of a stream is ever flagged redelivered.

@@ -506,8 +506,13 @@ impl VhostHandle {
                     churn.created.fetch_add(1, Ordering::Relaxed);
                     // Known by its number before anything can be routed to it.
                     let this = Arc::downgrade(self);
-                    let handle =
-                        QueueHandle::new(record.clone(), this, self.services.clone(), None);
+                    let handle = QueueHandle::new(
+                        record.clone(),
+                        this,
+                        self.services.clone(),
+                        None,
+                        Vec::new(),
+                    );
                     self.services.registry.add_queue(handle.clone());
                     handle.touch();
                     self.publish(vhost, changes);

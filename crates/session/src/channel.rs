@@ -493,7 +493,13 @@ impl Channel {
                 delivery_tag,
                 requeue,
             }) => {
-                self.settle(delivery_tag, false, negative(requeue), sink)?;
+                // RabbitMQ's difference between the two methods: this one says that somebody tried in vain.
+                let outcome = if requeue {
+                    Outcome::Failed
+                } else {
+                    Outcome::Rejected
+                };
+                self.settle(delivery_tag, false, outcome, sink)?;
             }
             basic::Basic::Qos(qos) => self.qos(&qos, replies)?,
             basic::Basic::Consume(consume) => return self.consume(consume, sink),

@@ -19,11 +19,11 @@ use leveret_core::{
 use rocksdb::{ColumnFamily, DB, WriteBatch};
 
 use crate::{
-    key::{Place, commit_key, queue_key},
+    key::{Place, attempts_key, commit_key, queue_key},
     row::RowBuf,
     schema::Table,
     table::{
-        bindings, commits, dropped, exchanges,
+        attempts, bindings, commits, dropped, exchanges,
         marks::{self, Mark},
         messages, parameters, permissions, queue_states, queues, users, vhosts,
     },
@@ -138,6 +138,22 @@ impl Batch {
                             .delete_range_cf(&families.messages, start.key(), end.key());
                         self.row_count += 1;
                     }
+                }
+                Write::Attempts {
+                    queue,
+                    seq,
+                    attempts,
+                } => {
+                    let key = attempts_key(*queue, *seq);
+                    let value = attempts::encode(&mut self.row, &key, attempts);
+                    self.rows.put_cf(&families.small, key, value);
+                    self.row_count += 1;
+                }
+                Write::ForgetAttempts { queue, seq } => {
+                    // Not a single delete: it may have been put several times.
+                    let key = attempts_key(*queue, *seq);
+                    self.rows.delete_cf(&families.small, key);
+                    self.row_count += 1;
                 }
                 Write::State { queue, state } => {
                     self.states.insert(*queue, *state);

@@ -9,6 +9,7 @@
 //!   qstate      │ 3     │ queue 8 │
 //!   commits     │ 4     │ number 8 │
 //!   dropped     │ 5     │ queue 8 │
+//!   attempts    │ 6     │ queue 8 │ seq 8 │
 //! ```
 //!
 //! Messages have a column family of their own; the small tables share one, and their keys begin with the table. No text
@@ -82,6 +83,25 @@ pub(crate) fn queue_key(table: Table, queue: QueueId) -> NumberKey {
 /// Key of `commits`.
 pub(crate) fn commit_key(number: u64) -> NumberKey {
     number_key(Table::Commits, number)
+}
+
+/// Key of `attempts`.
+pub(crate) fn attempts_key(queue: QueueId, seq: Seq) -> [u8; 17] {
+    let mut key = [Table::Attempts as u8; 17];
+    let numbers = queue.get().to_be_bytes().into_iter();
+    let numbers = numbers.chain(seq.get().to_be_bytes());
+    for (to, from) in key.iter_mut().skip(1).zip(numbers) {
+        *to = from;
+    }
+    key
+}
+
+/// Queue and position of such a key.
+pub(crate) fn place_of_attempts_key(key: &[u8]) -> Option<(QueueId, Seq)> {
+    let (_table, numbers) = key.split_first()?;
+    let (queue, seq) = numbers.split_first_chunk::<8>()?;
+    let queue = QueueId::new(u64::from_be_bytes(*queue));
+    Some((queue, Seq::new(u64::from_be_bytes(seq.try_into().ok()?))))
 }
 
 fn number_key(table: Table, number: u64) -> NumberKey {
@@ -262,6 +282,11 @@ mod tests {
         );
         assert_eq!(hex(&commit_key(0x0a0b)), "040000000000000a0b");
         assert_eq!(hex(&queue_key(Table::Dropped, queue)), "050000000000000a0b");
+        let seq = Seq::new(0x0c0d);
+        let key = attempts_key(queue, seq);
+        assert_eq!(hex(&key), "060000000000000a0b0000000000000c0d");
+        assert_eq!(place_of_attempts_key(&key), Some((queue, seq)));
+        assert_eq!(place_of_attempts_key(&key[..16]), None);
         assert_eq!(number_of_key(&commit_key(77)), Some(77));
         assert_eq!(number_of_key(&[0; 8]), None);
     }

@@ -40,6 +40,6 @@ mod table;
 pub use committer::{Committer, Counters};
 pub use error::{CommitError, Damage, MissingCommits, OpenError, ReadError};
 pub use options::{Options, SyncMode};
-pub use recovery::{Recovered, RecoveryReport};
+pub use recovery::{AttemptsByQueue, Recovered, RecoveryReport};
 pub use schema::FORMAT;
 pub use store::Store;

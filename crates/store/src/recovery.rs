@@ -9,10 +9,10 @@ use std::{
 
 use foldhash::fast::FixedState;
 use leveret_core::{
-    ids::QueueId,
+    ids::{QueueId, Seq},
     record::{
-        BindingRecord, ExchangeRecord, ParameterRecord, PermissionRecord, QueueRecord, QueueState,
-        TopicPermissionRecord, UserRecord, VhostRecord,
+        Attempts, BindingRecord, ExchangeRecord, ParameterRecord, PermissionRecord, QueueRecord,
+        QueueState, TopicPermissionRecord, UserRecord, VhostRecord,
     },
 };
 use rocksdb::{DB, Env, ErrorKind, WriteBatch, WriteOptions};
@@ -21,18 +21,21 @@ use crate::{
     batch::{Batch, Families, now_millis},
     directory::{Directory, file_error},
     error::{Damage, MissingCommits, OpenError},
-    key::{Kind, commit_key, number_of_key},
+    key::{Kind, commit_key, number_of_key, place_of_attempts_key},
     mark,
     options::Options,
     row::RowBuf,
     schema::{self, Table},
     store::{Store, WriteSide, bounded},
     table::{
-        bindings, commits, exchanges,
+        attempts, bindings, commits, exchanges,
         marks::{self, Mark},
         parameters, permissions, queue_states, queues, users, vhosts,
     },
 };
+
+/// Messages that came back to their queues, in the order of their positions, and how often.
+pub type AttemptsByQueue = HashMap<QueueId, Vec<(Seq, Attempts)>, FixedState>;
 
 /// Everything that outlived the restart, except messages.
 #[derive(Debug)]
@@ -43,6 +46,8 @@ pub struct Recovered {
     pub exchanges: Vec<ExchangeRecord>,
     /// All queues with their counters.
     pub queues: Vec<(QueueRecord, QueueState)>,
+    /// Messages that came back to their queues, and how often.
+    pub attempts: AttemptsByQueue,
     /// Counters of messages that wait on exchanges, by the number they are stored under.
     pub held: Vec<(QueueId, QueueState)>,
     /// All bindings.
@@ -156,6 +161,7 @@ fn load(
     let mut newest = loading.check_commits(synced, options)?;
     let mut recovered = loading.load_meta()?;
     let held = loading.load_states(&mut recovered.queues, &recovered.exchanges)?;
+    let attempts = loading.load_attempts()?;
     let dropped = loading.dropped()?;
     // Those that ended with the process had their numbers given, but not written down.
     if let Some(last) = dropped.iter().max() {
@@ -201,6 +207,7 @@ fn load(
         vhosts,
         exchanges,
         queues,
+        attempts,
         held,
         bindings,
         users,
@@ -440,6 +447,24 @@ impl Loading<'_> {
             Some((id, *states.get(&id)?))
         });
         Ok(held.collect())
+    }
+
+    /// In the order of their positions.
+    fn load_attempts(&self) -> Result<AttemptsByQueue, OpenError> {
+        let mut found = AttemptsByQueue::default();
+        self.for_each_row(Table::Attempts, |key, value| {
+            let (queue, seq) = place_of_attempts_key(key)
+                .ok_or_else(|| self.damaged("the key of attempts", Damage::Malformed))?;
+            let row = attempts::decode(key, value).map_err(|damage| {
+                self.damaged(
+                    &format!("the attempts of message {seq} of queue {queue}"),
+                    damage,
+                )
+            })?;
+            found.entry(queue).or_default().push((seq, row));
+            Ok(())
+        })?;
+        Ok(found)
     }
 
     fn dropped(&self) -> Result<Vec<QueueId>, OpenError> {

@@ -36,6 +36,8 @@ pub(crate) enum Table {
     Commits = 4,
     /// Queues that are deleted but not yet freed.
     Dropped = 5,
+    /// How often messages came back to their queues.
+    Attempts = 6,
 }
 
 impl Table {
@@ -43,7 +45,9 @@ impl Table {
     pub(crate) fn family(self, db: &DB) -> &ColumnFamily {
         let name = match self {
             Self::Messages => MESSAGES,
-            Self::Meta | Self::QueueStates | Self::Commits | Self::Dropped => SMALL,
+            Self::Meta | Self::QueueStates | Self::Commits | Self::Dropped | Self::Attempts => {
+                SMALL
+            }
         };
         db.cf_handle(name)
             .expect("both are opened or made at start")

@@ -1,5 +1,6 @@
 //! One file per table: what its rows hold, and the way there and back.
 
+pub(crate) mod attempts;
 pub(crate) mod bindings;
 pub(crate) mod commits;
 pub(crate) mod dropped;

@@ -5,11 +5,11 @@ mod common;
 
 use common::{Broker, QUEUE, crash_copy, data_dir, put, put_queue, queue_record, short, state_of};
 use leveret_core::{
-    ids::{QueueId, Seq},
+    ids::{QueueId, Seq, Timestamp},
     record::{
-        BindingRecord, DelayRecord, Destination, ExchangeKind, ExchangeRecord, HashAlgorithm,
-        MetaChange, ParameterRecord, PermissionRecord, QueueRecord, QueueState,
-        TopicPermissionRecord, UserRecord, VhostRecord,
+        Attempts, BindingRecord, DelayRecord, Destination, ExchangeKind, ExchangeRecord,
+        HashAlgorithm, MetaChange, ParameterRecord, PermissionRecord, QueueRecord, QueueState,
+        TopicPermissionRecord, UserRecord, VhostRecord, Write,
     },
 };
 use leveret_wire::value::{FieldTable, FieldValue};
@@ -67,6 +67,35 @@ fn an_empty_directory_becomes_a_new_store() {
     assert!(found.report.is_new && found.report.clean);
     assert_eq!(found.next_queue_id, QueueId::new(1));
     assert!(found.vhosts.is_empty() && found.queues.is_empty() && found.users.is_empty());
+}
+
+#[test]
+fn attempts_come_back_by_queue_and_position_until_they_are_forgotten() {
+    let attempts = |all| Attempts {
+        all,
+        failed: 1,
+        due: Timestamp::new(1 << 40),
+    };
+    let written = |queue, seq, all| Write::Attempts {
+        queue: QueueId::new(queue),
+        seq: Seq::new(seq),
+        attempts: attempts(all),
+    };
+    let dir = data_dir();
+    let mut broker = Broker::open(dir.path());
+    broker.commit([written(1, 256, 1), written(1, 2, 1), written(2, 1, 1)]);
+    broker.commit([
+        written(1, 256, 2),
+        Write::ForgetAttempts {
+            queue: QueueId::new(2),
+            seq: Seq::new(1),
+        },
+    ]);
+    let copy = crash_copy(dir.path());
+    let found = Broker::open(copy.path()).recovered.attempts;
+    let expected = vec![(Seq::new(2), attempts(1)), (Seq::new(256), attempts(2))];
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[&QueueId::new(1)], expected);
 }
 
 #[test]

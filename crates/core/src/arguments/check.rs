@@ -2,7 +2,7 @@
 
 use leveret_wire::value::{FieldTable, FieldValue, ShortString};
 
-use super::{DEAD_LETTER_EXCHANGE, QUEUE_TYPE, QueueType, max_age_millis};
+use super::{DEAD_LETTER_EXCHANGE, QUEUE_TYPE, QueueType, max_age_millis, retry};
 use crate::{
     refusal::{ObjectKind, Refusal},
     vhost::QueueDeclare,
@@ -40,7 +40,7 @@ type ValueCheck<'a> = fn(&Check<'a>, &'static str) -> Result<(), Refusal>;
 
 /// Values in the order in which they are checked, this broker's own behind those of RabbitMQ; of a type
 /// that does not take the argument the value does not matter.
-fn values<'a>() -> [(&'static str, ValueCheck<'a>); 21] {
+fn values<'a>() -> [(&'static str, ValueCheck<'a>); 29] {
     [
         ("x-expires", Check::expires),
         ("x-message-ttl", Check::ttl),
@@ -70,6 +70,18 @@ fn values<'a>() -> [(&'static str, ValueCheck<'a>); 21] {
         }),
         ("x-expiry", |check, key| {
             check.one_of(key, &EXPIRIES, "invalid_expiry")
+        }),
+        ("x-retry-backoff", |check, key| {
+            check.one_of(key, &retry::BACKOFFS, "invalid_backoff")
+        }),
+        ("x-retry-min", Check::span),
+        ("x-retry-max", Check::span),
+        ("x-retry-factor", |check, key| check.permille(key, 1000)),
+        ("x-retry-jitter", |check, key| check.permille(key, 0)),
+        ("x-retry-delays", Check::steps),
+        ("x-retry-limit", Check::positive),
+        ("x-retry-on", |check, key| {
+            check.one_of(key, &retry::OCCASIONS, "invalid_occasion")
         }),
     ]
 }
@@ -281,6 +293,42 @@ impl Check<'_> {
         match self.text(key)? {
             Some(age) if max_age_millis(age).is_none() => {
                 Err(self.invalid(key, "invalid_max_age".to_owned()))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn span(&self, key: &'static str) -> Result<(), Refusal> {
+        self.read_as(key, "a time", |value| retry::millis(value).is_some())
+    }
+
+    fn steps(&self, key: &'static str) -> Result<(), Refusal> {
+        self.read_as(key, "times", |value| {
+            value
+                .as_bytes()
+                .is_some_and(|text| retry::steps(text).is_some())
+        })
+    }
+
+    /// A number of any type: a factor is 1 at least, a jitter 1 at most.
+    fn permille(&self, key: &'static str, min: u64) -> Result<(), Refusal> {
+        self.read_as(key, "a number", |value| {
+            retry::permille(value).is_some_and(|number| match min {
+                0 => number <= 1000,
+                min => number >= min,
+            })
+        })
+    }
+
+    fn read_as(
+        &self,
+        key: &str,
+        what: &str,
+        is_right: impl Fn(&FieldValue) -> bool,
+    ) -> Result<(), Refusal> {
+        match self.arguments.get(key.as_bytes()) {
+            Some(value) if !is_right(value) => {
+                Err(self.invalid(key, format!("\"not {what}: '{value}'\"")))
             }
             Some(_) | None => Ok(()),
         }

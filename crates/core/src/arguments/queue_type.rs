@@ -18,7 +18,7 @@ pub enum QueueType {
 }
 
 /// Arguments in the order in which a second declare is compared, which differs from type to type.
-const CLASSIC: [&str; 15] = [
+const CLASSIC: [&str; 23] = [
     "x-expires",
     "x-message-ttl",
     "x-dead-letter-exchange",
@@ -34,9 +34,17 @@ const CLASSIC: [&str; 15] = [
     "x-queue-master-locator",
     "x-queue-leader-locator",
     "x-expiry",
+    "x-retry-backoff",
+    "x-retry-min",
+    "x-retry-max",
+    "x-retry-factor",
+    "x-retry-jitter",
+    "x-retry-delays",
+    "x-retry-limit",
+    "x-retry-on",
 ];
 
-const QUORUM: [&str; 21] = [
+const QUORUM: [&str; 29] = [
     "x-dead-letter-exchange",
     "x-dead-letter-routing-key",
     "x-dead-letter-strategy",
@@ -58,6 +66,14 @@ const QUORUM: [&str; 21] = [
     "x-delayed-retry-min",
     "x-delayed-retry-max",
     "x-expiry",
+    "x-retry-backoff",
+    "x-retry-min",
+    "x-retry-max",
+    "x-retry-factor",
+    "x-retry-jitter",
+    "x-retry-delays",
+    "x-retry-limit",
+    "x-retry-on",
 ];
 
 const STREAM: [&str; 7] = [

@@ -13,6 +13,7 @@ use leveret_wire::{
 use rpds::RedBlackTreeMapSync;
 
 use crate::{
+    chance::{self, mixed},
     record::Destination,
     refusal::{ExchangeTypeRefusal, ObjectKind, Refusal},
     vhost::Routable,
@@ -194,14 +195,13 @@ impl Targets {
         let hash = routing_keys
             .iter()
             .fold(0, |hash, key| mixed(hash ^ hash_of(key.as_bytes())));
-        self.0.keys().nth(below(hash, self.0.size()))
+        self.0.keys().nth(nth(hash, self.0.size()))
     }
 }
 
-/// A number below `bound`, or 0, each as likely as the others.
-pub(super) fn below(random: u64, bound: usize) -> usize {
-    let scaled = (u128::from(random) * bound as u128) >> 64;
-    usize::try_from(scaled).unwrap_or_default()
+/// One of so many, or 0.
+pub(super) fn nth(random: u64, count: usize) -> usize {
+    usize::try_from(chance::below(random, count as u64)).unwrap_or_default()
 }
 
 fn seed(destination: &Destination) -> u64 {
@@ -217,13 +217,6 @@ fn hash_of(bytes: &[u8]) -> u64 {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
     mixed(hash)
-}
-
-/// The finisher of SplitMix64.
-const fn mixed(mut bits: u64) -> u64 {
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 /// `-log2(hash / 2^64)` with 32 bits behind the point; below 2^39, so that a weight times it fits.
@@ -249,7 +242,7 @@ fn cost(hash: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{below, cost};
+    use super::cost;
 
     #[test]
     fn a_cost_is_a_logarithm() {
@@ -263,12 +256,5 @@ mod tests {
             assert!((found - bits).abs() < 1e-6, "{hash:x}: {found}");
         }
         assert!(cost(u64::MAX) > 0);
-    }
-
-    #[test]
-    fn a_number_below_a_bound_is_below_it() {
-        assert_eq!(below(u64::MAX, 3), 2);
-        assert_eq!(below(0, 3), 0);
-        assert_eq!(below(u64::MAX, 0), 0);
     }
 }

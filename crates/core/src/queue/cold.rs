@@ -352,11 +352,14 @@ impl Queue {
             if due != Timestamp::NEVER {
                 self.cold_due.remove(&(due, spot));
             }
-            self.insert_ready(spot, ready);
+            if let Some(ready) = self.thaw(row.seq, ready) {
+                self.insert_ready(spot, ready);
+            }
         }
         // Without this the queue would ask for them for ever.
         if let Some(missing) = self.cold.skip_to(next.unwrap_or(asked_until)) {
             self.cold_due.clear();
+            self.drop_cold_retrying(effects);
             self.count_forgotten(missing.messages, missing.body_bytes, missing.spilled);
             effects.missing += missing.messages;
         }

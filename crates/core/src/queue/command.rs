@@ -131,6 +131,8 @@ pub enum Outcome {
     Acked,
     /// Back to its old place, flagged redelivered.
     Returned,
+    /// The same, and somebody tried in vain.
+    Failed,
     /// Refused for good: the message is gone, or goes to the dead-letter exchange.
     Rejected,
 }

@@ -121,4 +121,6 @@ pub enum DeathReason {
     Expired,
     /// The queue was full.
     MaxLength,
+    /// It came back too often.
+    DeliveryLimit,
 }

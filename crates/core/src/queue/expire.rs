@@ -22,8 +22,12 @@ impl Queue {
     /// When the queue is to be sent the next [`super::Command::Tick`] at the latest.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
-        if self.is_deleted || !(self.has_deadlines() || self.settings.has_limits()) {
+        if self.is_deleted {
             return None;
+        }
+        let waits = self.retries.as_ref().and_then(|retries| retries.next_due());
+        if !(self.has_deadlines() || self.settings.has_limits()) {
+            return waits;
         }
         let in_memory = if self.settings.lazy_expiry {
             self.known_head().map(|(_, due)| due)
@@ -35,7 +39,7 @@ impl Queue {
         let unread = self.must_read_on().then_some(self.now);
         // After a start only: what was dying is back, and the queue longer than it may be.
         let overflow = self.must_drop().then_some(self.now);
-        [in_memory, cold, unread, overflow, self.ends_at()]
+        [in_memory, cold, unread, overflow, self.ends_at(), waits]
             .into_iter()
             .flatten()
             .min()

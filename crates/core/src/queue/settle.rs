@@ -12,7 +12,7 @@ use crate::{
 impl Queue {
     pub(super) fn settle(&mut self, seq: Seq, outcome: Outcome, effects: &mut Effects) {
         self.end_delivery(seq, outcome, effects);
-        if outcome == Outcome::Returned {
+        if matches!(outcome, Outcome::Returned | Outcome::Failed) {
             self.trim_returned(effects);
         }
     }
@@ -37,10 +37,13 @@ impl Queue {
             }
             Outcome::Rejected => self.die(spot, ready, DeathReason::Rejected, effects),
             // Its time went on while somebody held it.
-            Outcome::Returned if !self.settings.lazy_expiry && ready.due <= self.now => {
+            Outcome::Returned | Outcome::Failed
+                if !self.settings.lazy_expiry && ready.due <= self.now =>
+            {
                 self.die(spot, ready, DeathReason::Expired, effects);
             }
-            Outcome::Returned => self.insert_ready(spot, ready),
+            Outcome::Returned => self.come_back(spot, ready, false, effects),
+            Outcome::Failed => self.come_back(spot, ready, true, effects),
         }
     }
 
@@ -82,8 +85,14 @@ impl Queue {
         if held.is_empty() {
             return;
         }
+        // Whoever is gone had not done with it.
+        let outcome = if ended {
+            Outcome::Failed
+        } else {
+            Outcome::Returned
+        };
         for seq in held {
-            self.end_delivery(seq, Outcome::Returned, effects);
+            self.end_delivery(seq, outcome, effects);
         }
         self.trim_returned(effects);
     }
@@ -109,9 +118,9 @@ impl Queue {
         }
     }
 
-    /// Drops ready messages; unacked ones are untouched and can still come back.
+    /// Drops ready messages, and those held back; unacked ones are untouched and can still come back.
     pub(super) fn purge(&mut self, effects: &mut Effects) -> u64 {
-        let purged = self.depth().ready;
+        let purged = self.depth().ready + self.retrying();
         while let Some((spot, ready)) = self.pop_ready() {
             self.forget(spot, &ready, effects);
         }
@@ -123,6 +132,7 @@ impl Queue {
                 self.forget_range(priority, from, range.until, effects);
             }
         }
+        self.drop_retrying(effects);
         self.serve_gets(effects);
         purged
     }
@@ -177,6 +187,7 @@ impl Queue {
         self.cold_due.clear();
         self.state.messages = 0;
         self.state.body_bytes = 0;
+        self.drop_attempts(effects);
         self.serve_gets(effects);
         if self.is_known_to_store {
             effects

@@ -24,6 +24,7 @@ mod random_commands;
 mod random_settings;
 mod read_ahead;
 mod restart;
+mod retry;
 mod return_to_its_place;
 mod round_robin;
 mod settle;

@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 
 use leveret_core::{
-    arguments::{DeadLetter, Overflow, QueueSettings},
+    arguments::{DeadLetter, Overflow, QueueSettings, RetrySettings},
     queue::{Command, Outcome},
 };
+use leveret_wire::value::{FieldTable, FieldValue};
 use proptest::{prelude::*, sample::Index};
 
 use crate::scenario::{QueueScenario, Stop, no_ack};
@@ -34,6 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
     let outcome = prop_oneof![
         Just(Outcome::Acked),
         Just(Outcome::Returned),
+        Just(Outcome::Failed),
         Just(Outcome::Rejected)
     ];
     let body_bytes = prop_oneof![Just(0_usize), 200_000..500_000_usize];
@@ -56,6 +58,20 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Waits short enough for all to be over at the end.
+fn retry() -> impl Strategy<Value = Option<RetrySettings>> {
+    prop::option::of(prop::option::of(1..4_i32)).prop_map(|retry| {
+        let arguments = FieldTable::new()
+            .with("x-retry-min", FieldValue::Int(10))
+            .with("x-retry-max", FieldValue::Int(60));
+        let arguments = match retry? {
+            Some(limit) => arguments.with("x-retry-limit", FieldValue::Int(limit)),
+            None => arguments,
+        };
+        QueueSettings::of(&arguments).retry
+    })
+}
+
 fn settings() -> impl Strategy<Value = QueueSettings> {
     (
         prop_oneof![Just(0_u8), Just(3)],
@@ -63,10 +79,19 @@ fn settings() -> impl Strategy<Value = QueueSettings> {
         prop::option::weighted(0.3, 0..50_u64),
         any::<bool>(),
         any::<bool>(),
+        retry(),
     )
         .prop_map(
-            |(max_priority, max_length, message_ttl_millis, has_dead_letter, lazy_expiry)| {
+            |(
+                max_priority,
+                max_length,
+                message_ttl_millis,
+                has_dead_letter,
+                lazy_expiry,
+                retry,
+            )| {
                 QueueSettings {
+                    retry,
                     max_priority,
                     max_length,
                     message_ttl_millis,

@@ -598,7 +598,8 @@ impl QueueScenario {
         }
         let state = self.store.recover();
         self.queue = Queue::recovered(QUEUE, self.durable, state, stop == Stop::Clean)
-            .with_settings(self.settings.clone());
+            .with_settings(self.settings.clone())
+            .with_attempts(Timestamp::new(self.now), self.store.attempts());
         self.effects = Effects::default();
         self.commits_late = false;
         self.reads_late = false;

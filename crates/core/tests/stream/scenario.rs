@@ -73,7 +73,10 @@ impl Store {
                     .retain(|seq, _| !(from..until).contains(seq)),
                 Write::State { state, .. } => self.state = state,
                 Write::Meta(MetaChange::DeleteQueue(_)) => self.is_deleted = true,
-                Write::Meta(other) => panic!("not of a stream: {other:?}"),
+                other
+                @ (Write::Attempts { .. } | Write::ForgetAttempts { .. } | Write::Meta(_)) => {
+                    panic!("not of a stream: {other:?}")
+                }
             }
         }
         if self.is_deleted {

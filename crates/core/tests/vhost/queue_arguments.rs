@@ -416,6 +416,7 @@ fn settings_are_what_was_declared() {
         .with("x-dead-letter-routing-key", text("key"));
     let short = |text: &'static str| Some(ShortString::from_static(text));
     let expected = QueueSettings {
+        retry: None,
         queue_type: QueueType::Classic,
         max_priority: 10,
         single_active_consumer: true,

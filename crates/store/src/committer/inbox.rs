@@ -117,7 +117,10 @@ impl Measure {
                     unit.forgets = true;
                     unit.only_states = false;
                 }
-                Write::ForgetRange { .. } | Write::Meta(_) => unit.only_states = false,
+                Write::ForgetRange { .. }
+                | Write::Attempts { .. }
+                | Write::ForgetAttempts { .. }
+                | Write::Meta(_) => unit.only_states = false,
                 Write::State { .. } => {}
             }
         }

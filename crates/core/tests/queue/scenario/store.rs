@@ -6,7 +6,7 @@ use leveret_core::{
     ids::{QueueId, Seq},
     message::Message,
     queue::{Refill, Refilled, StoredMessage},
-    record::{MetaChange, QueueState, Write},
+    record::{Attempts, MetaChange, QueueState, Write},
 };
 
 /// The stored rows and counters of one queue.
@@ -23,6 +23,7 @@ pub(crate) struct Store {
     state: QueueState,
     /// Whether the queue outlives the process.
     durable: bool,
+    attempts: BTreeMap<Seq, Attempts>,
     /// Every place that ever had a row.
     used: BTreeSet<Seq>,
     is_deleted: bool,
@@ -36,6 +37,7 @@ impl Store {
             priorities: BTreeMap::new(),
             durable,
             state: QueueState::default(),
+            attempts: BTreeMap::new(),
             used: BTreeSet::new(),
             is_deleted: false,
         }
@@ -44,6 +46,11 @@ impl Store {
     /// The counters for the next start.
     pub(crate) const fn recover(&self) -> QueueState {
         self.state
+    }
+
+    /// How often messages came back, for the next start.
+    pub(crate) fn attempts(&self) -> impl Iterator<Item = (Seq, Attempts)> + use<> {
+        self.attempts.clone().into_iter()
     }
 
     pub(crate) const fn state(&self) -> QueueState {
@@ -93,6 +100,7 @@ impl Store {
             && (spilled || self.rows.len() as u64 == kept)
             && head <= first
             && behind_last <= next
+            && self.attempts.keys().all(|seq| self.rows.contains_key(seq))
             && delivered_below <= next;
         fits.then_some(()).ok_or_else(|| {
             format!(
@@ -166,6 +174,17 @@ impl Store {
                     let is_meant = self.priorities.get(seq) == Some(priority);
                     !is_meant || !(from..until).contains(&seq)
                 });
+            }
+            Write::Attempts {
+                queue,
+                seq,
+                attempts,
+            } if *queue == self.queue && self.rows.contains_key(seq) => {
+                self.attempts.insert(*seq, *attempts);
+            }
+            Write::ForgetAttempts { queue, seq } if *queue == self.queue => {
+                let row = self.attempts.remove(seq);
+                row.ok_or_else(|| format!("attempts of {seq} are forgotten and not there"))?;
             }
             Write::State { queue, state } if *queue == self.queue => self.state = *state,
             Write::Meta(MetaChange::FreeAtStart(queue))

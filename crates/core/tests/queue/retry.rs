@@ -1,0 +1,188 @@
+//! What came back is held back for a while, and comes back to its place.
+
+use leveret_core::{
+    arguments::QueueSettings,
+    queue::{DeathReason, Outcome},
+};
+use leveret_wire::value::{FieldTable, FieldValue};
+
+use crate::scenario::{QueueScenario, Stop, prefetch};
+
+/// Exactly 100 ms after the first attempt, 200 after the second, and so on.
+fn arguments() -> FieldTable {
+    FieldTable::new()
+        .with("x-retry-backoff", FieldValue::text("linear"))
+        .with("x-retry-min", FieldValue::Int(100))
+        .with("x-retry-jitter", FieldValue::Int(0))
+}
+
+fn with(arguments: &FieldTable) -> QueueScenario {
+    QueueScenario::with(QueueSettings::of(arguments))
+}
+
+#[test]
+fn a_returned_message_waits_and_then_comes_back_to_its_place() {
+    for outcome in [Outcome::Returned, Outcome::Failed] {
+        let mut queue = with(&arguments());
+        queue.publish(["one", "two", "three"]);
+        let alice = queue.subscribe(prefetch(1));
+        queue.expect_deliveries(alice, ["one"]);
+        queue.settle("one", outcome);
+        queue.expect_deliveries(alice, ["two"]);
+        queue.expect_depth(1, 1);
+        assert_eq!(queue.queue().retrying(), 1);
+        queue.pass(99);
+        assert_eq!(queue.queue().retrying(), 1);
+        queue.pass(1);
+        queue.expect_depth(2, 1);
+        assert_eq!(queue.queue().retrying(), 0);
+        queue.ack("two");
+        queue.expect_redeliveries(alice, ["one"]);
+        queue.ack("one");
+        queue.expect_deliveries(alice, ["three"]);
+        queue.ack("three");
+        queue.expect_stored([""; 0]);
+        assert_eq!(queue.store().attempts().count(), 0);
+    }
+}
+
+#[test]
+fn each_attempt_waits_longer() {
+    let mut queue = with(&arguments());
+    queue.publish(["m"]);
+    let alice = queue.subscribe(prefetch(1));
+    for millis in [100, 200, 300] {
+        queue.take_labels(alice);
+        queue.settle("m", Outcome::Failed);
+        queue.pass(millis - 1);
+        queue.expect_nothing_more();
+        queue.pass(1);
+        queue.expect_redeliveries(alice, ["m"]);
+    }
+}
+
+#[test]
+fn after_its_last_attempt_a_message_dies() {
+    let arguments = arguments()
+        .with("x-retry-limit", FieldValue::Int(3))
+        .with("x-dead-letter-exchange", FieldValue::text("dlx"));
+    let mut queue = with(&arguments);
+    queue.publish(["m"]);
+    let alice = queue.subscribe(prefetch(1));
+    for _ in 0..2 {
+        queue.settle("m", Outcome::Returned);
+        queue.pass(1000);
+    }
+    assert_eq!(queue.take_labels(alice), ["m"; 3]);
+    queue.settle("m", Outcome::Returned);
+    queue.expect_dead(DeathReason::DeliveryLimit, ["m"]);
+    assert_eq!(
+        (queue.queue().retrying(), queue.take_labels(alice).len()),
+        (0, 0)
+    );
+}
+
+#[test]
+fn a_lost_consumer_is_a_failed_attempt_and_a_recover_is_none() {
+    let failed = arguments().with("x-retry-on", FieldValue::text("failed"));
+    let mut queue = with(&failed);
+    queue.publish(["m"]);
+    let alice = queue.subscribe(prefetch(1));
+    queue.expect_deliveries(alice, ["m"]);
+    queue.recover_channel(alice);
+    queue.expect_redeliveries(alice, ["m"]);
+    queue.end_channel(alice);
+    queue.expect_depth(0, 0);
+    // The second attempt came to its end.
+    queue.pass(199);
+    queue.expect_depth(0, 0);
+    queue.pass(1);
+    queue.expect_depth(1, 0);
+}
+
+#[test]
+fn what_is_held_back_survives_a_restart_and_waits_on() {
+    for stop in [Stop::Clean, Stop::Crash] {
+        let mut queue = with(&arguments());
+        queue.publish(["one", "two", "three"]);
+        let alice = queue.subscribe(prefetch(2));
+        queue.take_labels(alice);
+        queue.settle("one", Outcome::Failed);
+        queue.settle("two", Outcome::Failed);
+        queue.ack("three");
+        queue.pass(100);
+        queue.take_labels(alice);
+        queue.settle("two", Outcome::Failed);
+        queue.pass(50);
+        queue.restart(stop);
+        // One was unacked and two is held back for 150 ms more.
+        queue.expect_depth(1, 0);
+        assert_eq!(queue.queue().retrying(), 1);
+        let bob = queue.subscribe(prefetch(5));
+        queue.expect_redeliveries(bob, ["one"]);
+        queue.pass(149);
+        queue.expect_nothing_more();
+        queue.pass(1);
+        queue.expect_redeliveries(bob, ["two"]);
+        queue.settle("two", Outcome::Failed);
+        queue.pass(299);
+        queue.expect_nothing_more();
+        queue.pass(1);
+        queue.expect_redeliveries(bob, ["two"]);
+    }
+}
+
+#[test]
+fn what_is_on_disk_becomes_ready_without_being_read() {
+    let mut queue = with(&arguments());
+    queue.publish(["m"]);
+    let alice = queue.subscribe(prefetch(1));
+    queue.take_labels(alice);
+    queue.settle("m", Outcome::Failed);
+    queue.restart(Stop::Clean);
+    queue.expect_depth(0, 0);
+    assert_eq!(queue.get(), None);
+    queue.restart(Stop::Clean);
+    queue.pass(100);
+    queue.expect_depth(1, 0);
+    assert_eq!(queue.get(), Some(("m".to_owned(), true, 0)));
+}
+
+#[test]
+fn time_goes_on_while_a_message_is_held_back() {
+    let arguments = arguments()
+        .with("x-message-ttl", FieldValue::Int(50))
+        .with("x-dead-letter-exchange", FieldValue::text("dlx"));
+    let mut queue = with(&arguments);
+    queue.publish(["m"]);
+    let alice = queue.subscribe(prefetch(1));
+    queue.take_labels(alice);
+    queue.settle("m", Outcome::Failed);
+    queue.pass(49);
+    queue.expect_dead(DeathReason::Expired, [""; 0]);
+    queue.pass(1);
+    queue.expect_dead(DeathReason::Expired, ["m"]);
+}
+
+#[test]
+fn held_back_messages_go_with_a_purge_and_with_the_queue() {
+    for purge in [true, false] {
+        let mut queue = with(&arguments());
+        queue.publish(["one", "two", "three"]);
+        let alice = queue.subscribe(prefetch(2));
+        queue.take_labels(alice);
+        queue.settle("one", Outcome::Failed);
+        if purge {
+            queue.take_labels(alice);
+            assert_eq!(queue.purge(), 1);
+            queue.pass(1000);
+            assert_eq!(queue.take_labels(alice), [""; 0]);
+            queue.expect_depth(0, 2);
+            queue.expect_stored(["two", "three"]);
+        } else {
+            queue.delete();
+            assert_eq!(queue.queue().next_due(), None);
+        }
+        assert_eq!(queue.store().attempts().count(), 0);
+    }
+}
