@@ -274,6 +274,9 @@ def test_what_waits_survives(restartable_broker, connect, name, end):
     channel.connection.close()
     getattr(restartable_broker, end)()
     channel = connect().channel()
-    assert channel.drain(queue) in (["1"], ["1", "1"])
-    assert [channel.await_message(queue).body for _ in range(2)] == [b"2", b"0"]
+    bodies = []
+    while b"0" not in bodies:
+        bodies.append(channel.await_message(queue).body)
+    # What had just left may leave once more.
+    assert list(dict.fromkeys(bodies)) == [b"1", b"2", b"0"] and bodies[-2:] == [b"2", b"0"]
     assert time.monotonic() - began >= 5.9
