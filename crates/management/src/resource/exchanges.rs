@@ -136,7 +136,7 @@ pub(crate) fn shown(record: &ExchangeRecord) -> Value {
     json!({
         "name": record.name.to_string(),
         "vhost": record.vhost.to_string(),
-        "type": record.kind.name(),
+        "type": record.type_name(),
         "durable": record.durable,
         "auto_delete": record.auto_delete,
         "internal": record.internal,
