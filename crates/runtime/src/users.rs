@@ -157,7 +157,7 @@ mod tests {
         let only = ["guest".to_owned()];
         let login = |name: &'static str, peer: &str| {
             let peer = peer.parse().expect("an address");
-            super::login_anonymously(&guest(), &only, &ShortString::from_static(name), peer)
+            login_anonymously(&guest(), &only, &ShortString::from_static(name), peer)
                 .map(|user| user.name)
         };
         let guest = ShortString::from_static("guest");
