@@ -251,6 +251,7 @@ class Publisher(Client):
     def __init__(self, port, history, routing_key, exchange="", mandatory=False, size=100, window=200, **options):
         super().__init__(port, **options)
         self.history, self.size, self.window = history, size, window
+        self.queue = routing_key
         self.number = history.new_publisher()
         self.open = {}
         self.tag = 0

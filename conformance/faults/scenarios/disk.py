@@ -6,10 +6,11 @@ import threading
 import time
 
 from broker import Image, may_mount, run
-from client import Client, Gone, Publisher, drain
+from client import Client, Consumer, Gone, Publisher, drain, publish_bytes
 from faults import Skip, scenario
 from history import History
 
+from scenarios.clients import wait_for
 from scenarios.kills import Load, declare
 
 STORAGE_FAILED = 3
@@ -57,8 +58,10 @@ def a_full_disk_blocks_publishers_and_space_is_enough_to_go_on(case):
     if not may_mount():
         raise Skip("images cannot be mounted here (root, mkfs.ext4 and loop devices are wanted)")
     image = Image(case.scratch, megabytes=256)
-    broker, history = case.broker(directory=image.place / "data"), History()
+    # Without the alarm, which would have blocked the publisher long before.
+    broker = case.broker("--disk-free-limit", "0", directory=image.place / "data")
     broker.log, broker.ports_file = case.scratch / "log", case.scratch / "ports"
+    history = History()
     broker.start()
     declare(broker, "jobs")
     ballast = image.place / "ballast"
@@ -72,6 +75,9 @@ def a_full_disk_blocks_publishers_and_space_is_enough_to_go_on(case):
     # Everybody else goes on meanwhile: what needs no disk is answered.
     client = Client(broker.port)
     assert client.count("jobs") > 0
+    late = Publisher(broker.port, history, "jobs")
+    late.publish(1)
+    late.pump_until(lambda: late.blocked, what="connection.blocked")
     confirmed = len(history.confirmed)
     ballast.unlink()
     deadline = time.monotonic() + 30
@@ -79,11 +85,106 @@ def a_full_disk_blocks_publishers_and_space_is_enough_to_go_on(case):
         assert time.monotonic() < deadline, f"no confirm after there was space:\n{broker.tail()}"
         time.sleep(0.05)
     load.join()
+    late.settle()
+    late.pump_until(lambda: len(late.blocked) == 2, what="connection.unblocked")
+    assert late.blocked == ["low on disk", None], late.blocked
     drain(broker.port, history, "jobs")
     history.check()
     case.note(history.summary())
     broker.stop()
     image.unmount()
+
+
+@scenario("FM11")
+def a_disk_that_is_nearly_full_blocks_publishers_until_there_is_space(case):
+    if not may_mount():
+        raise Skip("images cannot be mounted here (root, mkfs.ext4 and loop devices are wanted)")
+    image = Image(case.scratch, megabytes=256)
+    broker, history = case.broker("--disk-free-limit", "120MB", directory=image.place / "data"), History()
+    broker.log, broker.ports_file = case.scratch / "log", case.scratch / "ports"
+    broker.start()
+    declare(broker, "jobs")
+    publisher = Publisher(broker.port, history, "jobs")
+    publisher.publish_all(2000)
+    ballast = image.place / "ballast"
+    run("fallocate", "-l", str(150 << 20), ballast)
+    publisher_is_blocked_and_consumers_go_on(broker, history, publisher, "low on disk", ballast.unlink)
+    broker.stop()
+    image.unmount()
+
+
+def publisher_is_blocked_and_consumers_go_on(broker, history, publisher, reason, give_room):
+    """What a low disk and low memory have in common. The alarm is about to be on."""
+    wait_for(lambda: "alarm: publishers wait" in broker.since_start(), 10, "the alarm")
+    # Told with the next publish, which is still taken, and confirmed.
+    assert publisher.blocked == []
+    publisher.publish(10)
+    publisher.pump_until(lambda: publisher.blocked, what="connection.blocked")
+    publisher.settle()
+    assert publisher.blocked == [reason]
+    confirmed = len(history.confirmed)
+    publisher.publish(50)
+    # Who comes now is let in, and blocked when it publishes; without the capability it is not told.
+    late = Publisher(broker.port, history, publisher.queue, capabilities={})
+    late.publish(1)
+    late.publish(1)
+    # Consumers and their acks go on, and are told nothing.
+    consumer = Consumer(broker.port, history, publisher.queue, prefetch=100)
+    taken = 0
+    while taken < 1000:
+        taken += len(consumer.deliveries)
+        consumer.ack_all()
+        assert consumer.pump(10), "no deliveries while the alarm is on"
+    assert consumer.blocked == []
+    publisher.pump(0.3)
+    assert publisher.blocked == [reason], "told twice"
+    assert len(history.confirmed) <= confirmed + 2, "a blocked connection was read"
+    give_room()
+    publisher.pump_until(lambda: len(publisher.blocked) == 2, what="connection.unblocked")
+    assert publisher.blocked[-1] is None
+    publisher.settle()
+    late.settle()
+    assert late.blocked == []
+    # Blocked anew only by a new alarm.
+    publisher.publish_all(10)
+    assert len(publisher.blocked) == 2
+    consumer.close()
+    drain(broker.port, history, publisher.queue)
+    history.check()
+
+
+@scenario("FM17")
+def a_flood_without_consumers_is_blocked_at_the_watermark_and_released_after(case):
+    # The C library's allocator keeps what is freed in pieces of this size; another one takes no notice.
+    gives_back = {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=131072"}
+    broker, history = case.broker("--memory-limit", "120MB", env=gives_back).start(), History()
+    client = Client(broker.port)
+    client.ask("queue.declare", "queue.declare-ok", queue="flood", durable=False)
+    client.declare("jobs")
+    publisher = Publisher(broker.port, history, "jobs")
+    publisher.publish_all(2000)
+    body = publish_bytes(b"x" * 20000, routing_key="flood", persistent=False)
+    flood = Client(broker.port)
+    deadline = time.monotonic() + 60
+    sent, rest = 0, b""
+    while not flood.blocked:
+        assert time.monotonic() < deadline, f"not blocked after {sent >> 20} MiB, {broker.rss() >> 20} MiB resident"
+        rest = rest or body * 10
+        flood.sock.setblocking(False)
+        try:
+            taken = flood.sock.send(rest)
+            sent, rest = sent + taken, rest[taken:]
+        except BlockingIOError:
+            flood.pump(0.05)
+    assert flood.blocked == ["low on memory"]
+    peak = broker.rss()
+
+    def purge():
+        assert client.ask("queue.purge", "queue.purge-ok", queue="flood").message_count > 0
+
+    publisher_is_blocked_and_consumers_go_on(broker, history, publisher, "low on memory", purge)
+    case.note(f"{sent >> 20} MiB were taken, {peak >> 20} MiB resident at the most, {broker.rss() >> 20} after")
+    broker.stop()
 
 
 @scenario("FM12")
@@ -111,6 +212,39 @@ def a_slow_disk_delays_confirms_and_breaks_no_heartbeat(case):
     drain(broker.port, history, "jobs")
     history.check()
     case.note(f"{delay_ms} ms a sync: {history.summary()}")
+    broker.end_quietly()
+
+
+@scenario("FM12")
+def a_flood_onto_a_slow_disk_is_read_no_faster_than_it_is_written(case):
+    broker, history = case.broker(wrapper=strace("-e", "inject=fdatasync:delay_exit=1000000")), History()
+    broker.start(limit=25)
+    declare(broker, "flood", "jobs")
+    publisher = Publisher(broker.port, history, "jobs", heartbeat=2)
+    before = broker.rss()
+    # Without confirms nobody holds this client back but the broker.
+    flood = Client(broker.port)
+    body = publish_bytes(b"x" * 4000, routing_key="flood") * 25
+    sent, rest, peak = 0, b"", 0
+    until = time.monotonic() + case.rounds(5, 60)
+    while time.monotonic() < until:
+        if len(publisher.open) < 10:
+            publisher.publish(10)
+        rest = rest or body
+        flood.sock.setblocking(False)
+        try:
+            taken = flood.sock.send(rest)
+            sent, rest = sent + taken, rest[taken:]
+        except BlockingIOError:
+            publisher.pump(0.02)
+            publisher.beat()
+        peak = max(peak, broker.rss() - before)
+    written = sum(path.stat().st_size for path in (broker.directory / "rocksdb").glob("*.log"))
+    # Its own share of what waits, what the sockets hold, and what is being written.
+    assert sent - written < 48 << 20, f"{sent >> 20} MiB were taken, {written >> 20} MiB are written"
+    assert len(history.confirmed) >= 10, "the flood keeps the other publisher from its confirms"
+    publisher.settle(60)
+    case.note(f"{sent >> 20} MiB taken, {written >> 20} MiB written, memory grew by {peak >> 20} MiB")
     broker.end_quietly()
 
 

@@ -9,6 +9,7 @@ use std::{
 };
 
 use clap::{Parser, ValueEnum};
+use leveret_runtime::Amount;
 
 use self::connections::ConnectionArguments;
 
@@ -49,6 +50,25 @@ pub(crate) struct Arguments {
         hide_env = true
     )]
     pub(crate) storage_sync: StorageSync,
+
+    /// Memory in use from which on publishers wait, told by connection.blocked: a size like 512MiB, or
+    /// a share of the memory this machine or container has
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "0.6",
+        env = "LEVERET_MEMORY_LIMIT"
+    )]
+    pub(crate) memory_limit: Amount,
+
+    /// Free space on the disk of the data directory below which publishers wait
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "50MB",
+        env = "LEVERET_DISK_FREE_LIMIT"
+    )]
+    pub(crate) disk_free_limit: Amount,
 
     /// Address and port for AMQP clients; may be given several times; port 0 takes any free one
     /// (default: port 5672 of every address, IPv4 and IPv6)

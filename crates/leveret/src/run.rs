@@ -9,7 +9,7 @@ use std::{
 };
 
 use leveret_management::{BoundListener, HttpError, ImportError, Management, import_file};
-use leveret_runtime::{Broker, NodeOptions, StartError, StartOptions};
+use leveret_runtime::{Broker, Limits, NodeOptions, StartError, StartOptions};
 use leveret_server::{BindError, Listeners, Server};
 use leveret_store::SyncMode;
 use tokio::signal::unix::{SignalKind, signal};
@@ -91,6 +91,10 @@ async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> 
             ..leveret_store::Options::default()
         },
         node: node_options(arguments),
+        limits: Limits {
+            memory: arguments.memory_limit,
+            disk_free: arguments.disk_free_limit,
+        },
     };
     let broker = Broker::start(&options, |failure| {
         error!(%failure, "storage failed: nothing can be promised any more, stopping");

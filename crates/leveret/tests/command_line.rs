@@ -100,6 +100,8 @@ fn help_is_a_page_with_every_option_and_exit_code() {
         "--data-dir",
         "--storage",
         "--storage-sync",
+        "--memory-limit",
+        "--disk-free-limit",
         "--listen",
         "--http-listen",
         "--metrics-listen",
@@ -128,6 +130,8 @@ fn help_is_a_page_with_every_option_and_exit_code() {
         text.lines().count() < 200,
         "longer than some pages:\n{text}"
     );
+    assert!(text.lines().count() < 150, "longer than a page:
+{text}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     net::IpAddr,
     path::{Path, PathBuf},
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -19,7 +20,9 @@ use leveret_core::{
     },
     vhost::{Occasion, Vhost},
 };
-use leveret_store::{CommitError, Committer, OpenError, Options as StoreOptions, Recovered, Store};
+use leveret_store::{
+    CommitError, Committer, OpenError, Options as StoreOptions, Progress, Recovered, Store,
+};
 use leveret_wire::value::ShortString;
 use parking_lot::Mutex;
 use tokio::{
@@ -31,6 +34,7 @@ use tracing::{info, warn};
 
 use crate::{
     access::Access,
+    alarms::{Alarm, Alarms, Gauges, Limits},
     clock::Clock,
     connections::Connections,
     delay_handle::DelayHandle,
@@ -42,12 +46,16 @@ use crate::{
     timers::Timers,
     transfers::Transfers,
     transient_memory::TransientMemory,
+    unwritten::Unwritten,
     users::{self, LoginRefused, User, hash_password},
     vhost_handle::{ChurnCounters, QueueChurn, VhostHandle, VhostRefusal},
 };
 
 /// Writes that may wait for the committer before publishing connections are no longer read.
 const UNWRITTEN_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// What of it may be one connection's: a flood on one leaves room for the others.
+const UNWRITTEN_BYTES_OF_ONE_MAX: u64 = 16 * 1024 * 1024;
 
 /// How a broker starts.
 #[derive(Debug, Clone)]
@@ -58,6 +66,8 @@ pub struct StartOptions {
     pub store: StoreOptions,
     /// What an operator can set about the node.
     pub node: NodeOptions,
+    /// When publishers have to wait.
+    pub limits: Limits,
 }
 
 /// What an operator can set about the node.
@@ -123,6 +133,7 @@ pub(crate) struct Services {
     pub(crate) queue_churn: ChurnCounters,
     data_dir: Option<PathBuf>,
     pub(crate) node: NodeOptions,
+    alarms: Arc<Alarms>,
     /// The number of the next queue, in whichever vhost.
     next_queue_id: AtomicU64,
     /// Units of metadata handed to the committer, and how many of them are on disk.
@@ -232,16 +243,26 @@ impl Broker {
             answered: Vec::new(),
             stored: Vec::new(),
         };
-        let committer =
-            Committer::start(store, move |promises| payer.pay(promises), storage_failed)?;
-        let relieved = relief.clone();
-        committer.set_relief(
-            UNWRITTEN_BYTES_MAX / 2,
-            Box::new(move || relieved.notify_waiters()),
-        );
+        let alarms = Arc::new(Alarms::new(options.limits));
+        // Before anybody can publish.
+        alarms.look_around(&store);
+        let committer = Committer::start(
+            store.clone(),
+            move |promises| payer.pay(promises),
+            storage_failed,
+        )?;
+        committer.set_listener(Box::new({
+            let (relieved, alarms) = (relief.clone(), alarms.clone());
+            move |progress| match progress {
+                Progress::Written => relieved.notify_waiters(),
+                Progress::OutOfSpace => alarms.set_out_of_space(true),
+                Progress::SpaceIsBack => alarms.set_out_of_space(false),
+            }
+        }));
         let timers = Arc::new(Timers::default());
         let (transfers, arrivals) = Transfers::new(&registry);
         let tasks = vec![
+            tokio::spawn(alarms.clone().run(store)).abort_handle(),
             tokio::spawn(timers.clone().run(Clock, registry.clone())).abort_handle(),
             tokio::spawn(arrivals.run(transfers.clone(), registry.clone())).abort_handle(),
         ];
@@ -258,6 +279,7 @@ impl Broker {
             queue_churn: ChurnCounters::default(),
             data_dir: options.data_dir.clone(),
             node: options.node.clone(),
+            alarms,
             next_queue_id: AtomicU64::new(recovered.next_queue_id.get()),
             metadata_sent: Mutex::new(0),
             metadata_stored,
@@ -379,21 +401,64 @@ impl Broker {
         }
     }
 
-    /// Whether publishing connections may be read on.
+    /// Whether a publishing connection may be read on; it has handed in `unwritten`.
     #[must_use]
-    pub fn has_room_for_writes(&self) -> bool {
-        self.services.committer.pending_bytes() < UNWRITTEN_BYTES_MAX
+    pub fn has_room_for_writes(&self, unwritten: &mut Unwritten) -> bool {
+        let committer = &self.services.committer;
+        unwritten.forget_until(committer.written_bytes());
+        committer.pending_bytes() < UNWRITTEN_BYTES_MAX
+            && unwritten.bytes < UNWRITTEN_BYTES_OF_ONE_MAX
     }
 
     /// Back-pressure: a publishing connection waits here before it reads on, while the disk is behind.
-    pub async fn room_for_writes(&self) {
+    pub async fn room_for_writes(&self, unwritten: &mut Unwritten) {
         loop {
-            let relieved = self.services.relief.notified();
-            if self.has_room_for_writes() {
+            let mut relieved = pin!(self.services.relief.notified());
+            relieved.as_mut().enable();
+            if self.has_room_for_writes(unwritten) {
                 return;
             }
             relieved.await;
         }
+    }
+
+    /// A connection handed in so many bytes that are to be stored, with everything it has submitted.
+    pub fn note_unwritten(&self, unwritten: &mut Unwritten, bytes: u64) {
+        unwritten.note(self.services.committer.sent_bytes(), bytes);
+    }
+
+    /// Whether publishers have to wait for memory or disk.
+    #[must_use]
+    pub fn has_alarm(&self) -> bool {
+        self.services.alarms.is_on()
+    }
+
+    /// Which alarms are on.
+    #[must_use]
+    pub fn alarm(&self) -> Alarm {
+        self.services.alarms.alarm()
+    }
+
+    /// Returns when no alarm is on.
+    pub async fn alarm_cleared(&self) {
+        self.services.alarms.cleared().await;
+    }
+
+    /// What was measured last.
+    #[must_use]
+    pub fn gauges(&self) -> Gauges {
+        self.services.alarms.gauges()
+    }
+
+    /// Where the alarms begin.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.services.alarms.limits()
+    }
+
+    /// Moves the limits; what that means for the alarms is found out at once.
+    pub fn set_limits(&self, limits: Limits) {
+        self.services.alarms.set_limits(limits);
     }
 
     /// Waits until everything handed in so far is on disk and what was promised for it has left.

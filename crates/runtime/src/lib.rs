@@ -7,7 +7,7 @@
 //!      │                     │ writes and promises          │ deliveries
 //!      │                     ▼                              ▼
 //!      ├────────────▶ Committer ── released promises ──▶ Outbox of a connection
-//!      └── users, clock, back-pressure
+//!      └── users, clock, alarms and back-pressure
 //! ```
 //!
 //! Lock order: applier of users and vhosts, applier of a vhost, then its histories, then a queue, then an outbox or the committer's inbox. No two
@@ -15,6 +15,7 @@
 
 mod access;
 mod admin;
+mod alarms;
 mod broker;
 mod clock;
 mod connections;
@@ -31,11 +32,13 @@ mod timers;
 mod traffic;
 mod transfers;
 mod transient_memory;
+mod unwritten;
 mod users;
 mod vhost_handle;
 
 pub use self::{
     admin::VhostKept,
+    alarms::{Alarm, Amount, Gauges, Limits, NotAnAmount},
     broker::{Broker, NodeOptions, StartError, StartOptions},
     clock::Clock,
     connections::{
@@ -49,6 +52,7 @@ pub use self::{
     queue_handle::QueueHandle,
     replies::{ReplyAddress, ReplyTarget, is_reply_name},
     traffic::{Traffic, TrafficCounts},
+    unwritten::Unwritten,
     users::{LoginRefused, User, hash_password},
     vhost_handle::{QueueChurn, QueueDeleted, QueueStatus, Taken, VhostHandle, VhostRefusal},
 };

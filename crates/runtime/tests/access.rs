@@ -23,6 +23,7 @@ fn start(dir: &Path) -> Arc<Broker> {
         data_dir: Some(dir.to_owned()),
         store: leveret_store::Options::default(),
         node: NodeOptions::default(),
+        limits: leveret_runtime::Limits::default(),
     };
     Broker::start(&options, |failure| panic!("storage failed: {failure}")).expect("it starts")
 }

@@ -12,7 +12,8 @@ use leveret_core::{
     vhost::{ExchangeDeclare, QueueDeclare},
 };
 use leveret_runtime::{
-    Answered, Broker, NodeOptions, Outbox, Pressure, QueueHandle, StartOptions, VhostHandle,
+    Amount, Answered, Broker, Limits, NodeOptions, Outbox, Pressure, QueueHandle, StartOptions,
+    VhostHandle,
 };
 use leveret_wire::value::{FieldTable, FieldValue, ShortString};
 use parking_lot::{Condvar, Mutex};
@@ -104,6 +105,7 @@ impl Scenario {
             data_dir: Some(dir.to_owned()),
             store,
             node: NodeOptions::default(),
+            limits: Limits::default(),
         };
         let broker = Broker::start(&options, |failure| panic!("storage failed: {failure}"));
         let broker = broker.expect("a usable directory");
@@ -619,4 +621,29 @@ async fn a_full_queue_makes_room_before_a_later_ack_of_the_batch_does() {
         },
     ]);
     assert_eq!(broker.outbox.came.lock().bodies, ["held", "last"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alarm_is_on_while_its_limit_is_passed() {
+    let dir = TempDir::new().expect("a directory");
+    let scenario = Scenario::start(dir.path());
+    let broker = &scenario.broker;
+    assert!(!broker.has_alarm());
+    let normal = broker.limits();
+    broker.set_limits(Limits {
+        memory: Amount::Bytes(0),
+        ..normal
+    });
+    let waiting = tokio::time::Instant::now() + TIME_LIMIT;
+    while !broker.has_alarm() {
+        assert!(tokio::time::Instant::now() < waiting, "no alarm");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(broker.alarm().reason(), "low on memory");
+    let gauges = broker.gauges();
+    assert!(gauges.memory_used > 0 && gauges.disk_free > 0 && gauges.memory_limit == 0);
+    broker.set_limits(normal);
+    let cleared = tokio::time::timeout(TIME_LIMIT, broker.alarm_cleared());
+    cleared.await.expect("the alarm ends with its cause");
+    assert!(!broker.has_alarm());
 }

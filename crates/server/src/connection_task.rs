@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leveret_runtime::{Broker, ConnectionState, Outbox};
+use leveret_runtime::{Broker, ConnectionState, Outbox, Unwritten};
 use leveret_session::{CloseHow, Connection, Input, Millis, News, Settings, Step, Tick};
 use leveret_wire::reply_code::ReplyCode;
 use tokio::{
@@ -79,6 +79,7 @@ async fn serve(accepted: Accepted, id: leveret_core::ids::ConnectionId) {
         calls: Calls::new(id, peer, local, broker.clone(), outbox.clone()),
         news: News::default(),
         socket,
+        unwritten: Unwritten::default(),
         read_bytes: READ_BYTES_MIN,
         received_bytes: 0,
         stopping,
@@ -101,6 +102,8 @@ struct Reader {
     calls: Calls,
     news: News,
     socket: OwnedReadHalf,
+    /// What was published here and is not on disk.
+    unwritten: Unwritten,
     /// How much the next read may take.
     read_bytes: usize,
     /// How much came so far.
@@ -124,7 +127,9 @@ impl Reader {
                 yield_now().await;
             }
             match self.wait_for_room().await {
-                ControlFlow::Continue(()) => {}
+                ControlFlow::Continue(Waited::ToTheEnd) => {}
+                // The session has something to say before the next read.
+                ControlFlow::Continue(Waited::UntilToldToClose) => continue,
                 ControlFlow::Break(how) => break how,
             }
             match self.wait().await {
@@ -194,22 +199,79 @@ impl Reader {
         self.session.learn_deliveries(&mut self.news);
     }
 
-    /// While the disk is behind, a publisher waits; consumers' acks on other sockets do not.
-    async fn wait_for_room(&mut self) -> ControlFlow<CloseHow> {
-        if !self.stage.take_published() || self.broker.has_room_for_writes() {
-            return ControlFlow::Continue(());
+    /// While memory or disk are low, or the disk is behind, a publisher waits; consumers' acks on other sockets do
+    /// not. A stop of the broker ends the wait.
+    async fn wait_for_room(&mut self) -> ControlFlow<CloseHow, Waited> {
+        if !self.stage.take_published() {
+            return ControlFlow::Continue(Waited::ToTheEnd);
         }
-        let Self {
-            session,
-            broker,
-            beat,
-            outbox,
-            ..
-        } = self;
-        session.pause_reading(true);
-        let waited = beat.during(broker.room_for_writes(), session, outbox).await;
-        session.pause_reading(false);
-        waited
+        let to_be_stored = self.stage.take_to_be_stored();
+        if to_be_stored > 0 {
+            self.broker
+                .note_unwritten(&mut self.unwritten, to_be_stored);
+        }
+        if self.broker.has_alarm()
+            && self.wait_for_the_end_of_the_alarm().await? == Waited::UntilToldToClose
+        {
+            return ControlFlow::Continue(Waited::UntilToldToClose);
+        }
+        if self.broker.has_room_for_writes(&mut self.unwritten) {
+            return ControlFlow::Continue(Waited::ToTheEnd);
+        }
+        self.pause(Pause::Disk).await
+    }
+
+    /// The client is told, if it can be; and told once, even if another alarm comes meanwhile.
+    async fn wait_for_the_end_of_the_alarm(&mut self) -> ControlFlow<CloseHow, Waited> {
+        let alarm = self.broker.alarm();
+        if !alarm.is_on() {
+            return ControlFlow::Continue(Waited::ToTheEnd);
+        }
+        info!(reason = alarm.reason(), "publisher blocked");
+        self.outbox
+            .with(|outgoing| outgoing.tell_blocked(alarm.reason()));
+        let waited = self.pause(Pause::Alarm).await?;
+        self.outbox.with(leveret_session::Outgoing::tell_unblocked);
+        ControlFlow::Continue(waited)
+    }
+
+    /// Does not read until there is room, the broker stops, or somebody wants the connection closed.
+    async fn pause(&mut self, pause: Pause) -> ControlFlow<CloseHow, Waited> {
+        loop {
+            let Self {
+                session,
+                broker,
+                beat,
+                outbox,
+                unwritten,
+                stopping,
+                ..
+            } = self;
+            // Whoever waits for the stop next learns of it at once.
+            let mut stopping = stopping.clone();
+            let room = async {
+                match pause {
+                    Pause::Alarm => broker.alarm_cleared().await,
+                    Pause::Disk => broker.room_for_writes(unwritten).await,
+                }
+            };
+            let wait = async {
+                tokio::select! {
+                    biased;
+                    () = outbox.ordered() => true,
+                    () = room => false,
+                    // The sender is gone only with the server, which is a stop too.
+                    _ = stopping.changed() => false,
+                }
+            };
+            let is_ordered = beat.without_reading(wait, session, outbox).await?;
+            if !is_ordered {
+                return ControlFlow::Continue(Waited::ToTheEnd);
+            }
+            if self.obey() {
+                return ControlFlow::Continue(Waited::UntilToldToClose);
+            }
+        }
     }
 
     /// Waits for bytes, a deadline or the broker's stop.
@@ -225,6 +287,14 @@ impl Reader {
                         return ControlFlow::Continue(());
                     }
                 }
+                // First, or a client that never stops sending would never hear of it.
+                Ok(()) = self.stopping.changed() => {
+                    self.session.force_close(
+                        ReplyCode::ConnectionForced,
+                        "broker forced connection closure with reason 'shutdown'",
+                    );
+                    return ControlFlow::Continue(());
+                }
                 readable = self.socket.readable() => {
                     match readable.and_then(|()| self.read()) {
                         Ok(0) => return self.lost("the client closed the socket"),
@@ -234,13 +304,6 @@ impl Reader {
                     }
                 }
                 () = sleep_until(deadline) => self.beat.tick(&mut self.session, &self.outbox)?,
-                Ok(()) = self.stopping.changed() => {
-                    self.session.force_close(
-                        ReplyCode::ConnectionForced,
-                        "broker forced connection closure with reason 'shutdown'",
-                    );
-                    return ControlFlow::Continue(());
-                }
             }
         }
     }
@@ -324,6 +387,20 @@ impl Reader {
     }
 }
 
+/// Why a publisher is not read.
+#[derive(Debug, Clone, Copy)]
+enum Pause {
+    Alarm,
+    Disk,
+}
+
+/// How a pause ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    ToTheEnd,
+    UntilToldToClose,
+}
+
 /// Looks at the session's deadlines, also while the reader waits for somebody else: a slow disk must
 /// not make a client miss heartbeats.
 #[derive(Debug)]
@@ -353,6 +430,19 @@ impl Beat {
                 }
             }
         }
+    }
+
+    /// The same while the socket is not read: the silence of the client means nothing then.
+    async fn without_reading<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+        session: &mut Connection,
+        outbox: &ConnectionOutbox,
+    ) -> ControlFlow<CloseHow, T> {
+        session.pause_reading(true);
+        let waited = self.during(work, session, outbox).await;
+        session.pause_reading(false);
+        waited
     }
 
     fn deadline(&self, session: &Connection) -> TokioInstant {

@@ -48,6 +48,8 @@ pub(crate) struct Stage {
     counts: TrafficCounts,
     /// Something was published since the last look.
     published: bool,
+    /// Memory of what was published to be stored since the last look.
+    to_be_stored: u64,
     /// Queues were given work since the last look.
     submitted: bool,
 }
@@ -148,6 +150,7 @@ impl Stage {
                 return_unroutable: 0,
             },
             published: false,
+            to_be_stored: 0,
             submitted: false,
         }
     }
@@ -166,6 +169,11 @@ impl Stage {
     /// Whether anything was published since the last call.
     pub(crate) fn take_published(&mut self) -> bool {
         std::mem::take(&mut self.published)
+    }
+
+    /// Memory of what was published to be stored since the last call.
+    pub(crate) fn take_to_be_stored(&mut self) -> u64 {
+        std::mem::take(&mut self.to_be_stored)
     }
 
     /// What the publisher is owed must be known before a queue can answer.
@@ -240,6 +248,9 @@ impl Stage {
             .into_iter()
             .map(|target| (target, message.clone()));
         self.replies.extend(replies);
+        if message.is_persistent() {
+            self.to_be_stored += message.memory_bytes() as u64;
+        }
         for queue in route.iter() {
             if let Some(commands) = self.batches.of(queue.id(), || Some(queue.clone())) {
                 commands.push(Command::Enqueue {

@@ -92,7 +92,7 @@ pub struct Committer<P> {
 
 struct Shared<P> {
     inbox: Inbox<P>,
-    relief: Mutex<Option<Relief>>,
+    listener: Mutex<Option<Listener>>,
     out_of_space: AtomicBool,
     commits: AtomicU64,
     syncs: AtomicU64,
@@ -100,10 +100,18 @@ struct Shared<P> {
     cancelled: AtomicU64,
 }
 
-struct Relief {
-    mark: usize,
-    call: Box<dyn Fn() + Send>,
+/// What a listener of the committer is told, on its thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// A batch was written: less waits than before.
+    Written,
+    /// A full disk holds up the batch that is being written, and all that come after it.
+    OutOfSpace,
+    /// There is space again, and the batch is being written.
+    SpaceIsBack,
 }
+
+type Listener = Box<dyn Fn(Progress) + Send>;
 
 impl<P: Send + 'static> Committer<P> {
     /// Starts the thread.
@@ -125,7 +133,7 @@ impl<P: Send + 'static> Committer<P> {
             .ok_or_else(|| io::Error::other("the store has a committer already"))?;
         let shared = Arc::new(Shared {
             inbox: Inbox::new(),
-            relief: Mutex::new(None),
+            listener: Mutex::new(None),
             out_of_space: AtomicBool::new(false),
             commits: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
@@ -162,12 +170,24 @@ impl<P: Send + 'static> Committer<P> {
         self.shared.inbox.pending_bytes()
     }
 
-    /// Calls `call` on the committer thread whenever the pending bytes fall from `mark` or more to less.
+    /// Memory of everything that was ever sent: a position in the stream of units. Grows only.
+    #[must_use]
+    pub fn sent_bytes(&self) -> u64 {
+        self.shared.inbox.sent_bytes()
+    }
+
+    /// Up to which position of [`Self::sent_bytes`] everything was committed.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.shared.inbox.written_bytes()
+    }
+
+    /// Calls `listener` on the committer thread.
     ///
-    /// A sender that wants to wait notes that first, then looks at [`Self::pending_bytes`] once more: they may have fallen
-    /// in between. `call` must not set another relief.
-    pub fn set_relief(&self, mark: usize, call: Box<dyn Fn() + Send>) {
-        *self.shared.relief.lock() = Some(Relief { mark, call });
+    /// A sender that wants to wait notes that first, then looks once more at what it waits for: it may have come in
+    /// between. The listener must not set another one.
+    pub fn set_listener(&self, listener: Box<dyn Fn(Progress) + Send>) {
+        *self.shared.listener.lock() = Some(listener);
     }
 
     /// Whether a full disk holds up the batch that is being written. It goes on by itself when there is space.
@@ -324,14 +344,15 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
             }
         }
         (self.released)(&mut segment.promises);
-        let (before, after) = self.shared.inbox.recycle(segment);
-        if let Some(Relief { mark, call }) = &*self.shared.relief.lock()
-            && before >= *mark
-            && after < *mark
-        {
-            call();
-        }
+        self.shared.inbox.recycle(segment);
+        self.tell(Progress::Written);
         Ok(())
+    }
+
+    fn tell(&self, progress: Progress) {
+        if let Some(listener) = &*self.shared.listener.lock() {
+            listener(progress);
+        }
     }
 
     /// Writes the batch as the next commit.
@@ -495,14 +516,19 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
     fn wait_for_space(&self, error: &rocksdb::Error) -> Result<(), CommitError> {
         let gave_up = |reason: String| Err(CommitError::NoSpace { reason });
         if !self.shared.out_of_space.swap(true, Ordering::Relaxed) {
-            tracing::error!(%error, "the disk is full; nothing is stored or confirmed until there is space");
+            let wanted_mib = self.space_wanted() >> 20;
+            tracing::error!(
+                %error,
+                "the disk is full; nothing is stored or confirmed until {wanted_mib} MiB are free"
+            );
+            self.tell(Progress::OutOfSpace);
         }
         let mut refused = 0;
         loop {
             if self.shared.inbox.pause(RESUME_EVERY) {
                 return gave_up(error.to_string());
             }
-            let wanted = self.store.unflushed_bytes() as u64 + RESUME_SPARE_BYTES;
+            let wanted = self.space_wanted();
             let free = self.store.directory().map(Directory::free_bytes);
             if free.is_some_and(|free| free.is_ok_and(|free| free < wanted)) {
                 continue;
@@ -521,7 +547,13 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
         }
         self.shared.out_of_space.store(false, Ordering::Relaxed);
         tracing::info!("there is space on the disk again");
+        self.tell(Progress::SpaceIsBack);
         Ok(())
+    }
+
+    /// Free bytes without which it is no use to go on: what is unflushed goes to table files first.
+    fn space_wanted(&self) -> u64 {
+        self.store.unflushed_bytes() as u64 + RESUME_SPARE_BYTES
     }
 
     /// The last commit of a clean stop.

@@ -37,7 +37,7 @@ mod schema;
 mod store;
 mod table;
 
-pub use committer::{Committer, Counters};
+pub use committer::{Committer, Counters, Progress};
 pub use error::{CommitError, Damage, MissingCommits, OpenError, ReadError};
 pub use options::{Options, SyncMode};
 pub use recovery::{AttemptsByQueue, Recovered, RecoveryReport};

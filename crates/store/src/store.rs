@@ -207,6 +207,15 @@ impl Store {
         Ok(found)
     }
 
+    /// Bytes that could still be written where the store lies; `None` for a store in memory.
+    ///
+    /// # Errors
+    ///
+    /// When the system does not tell.
+    pub fn free_bytes(&self) -> Option<std::io::Result<u64>> {
+        self.directory.as_ref().map(Directory::free_bytes)
+    }
+
     pub(crate) fn db(&self) -> &DB {
         &self.db
     }

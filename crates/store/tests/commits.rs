@@ -4,11 +4,7 @@
 mod common;
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-        mpsc::channel,
-    },
+    sync::{Arc, mpsc::channel},
     thread,
 };
 
@@ -17,7 +13,7 @@ use leveret_core::{
     ids::{QueueId, Seq},
     record::QueueState,
 };
-use leveret_store::{Committer, Options, Store, SyncMode};
+use leveret_store::{Committer, Options, Progress, Store, SyncMode};
 
 #[test]
 fn promises_come_back_in_the_order_they_were_sent() {
@@ -284,24 +280,21 @@ fn in_interval_mode_promises_do_not_wait_for_the_sync() {
 }
 
 #[test]
-fn waiting_bytes_are_counted_and_relief_is_told() {
+fn waiting_bytes_are_counted_and_progress_is_told() {
     let dir = data_dir();
     let mut broker = Broker::open(dir.path());
-    let told = Arc::new(AtomicUsize::new(0));
-    broker.committer.set_relief(1_000_000, {
-        let told = Arc::clone(&told);
-        Box::new(move || {
-            told.fetch_add(1, Ordering::SeqCst);
-        })
-    });
-    broker.commit([put(0, "small")]);
-    assert_eq!(told.load(Ordering::SeqCst), 0);
+    let (tell, told) = channel();
+    broker
+        .committer
+        .set_listener(Box::new(move |progress| tell.send(progress).unwrap_or(())));
+    let before = broker.committer.sent_bytes();
     broker.send([put(1, vec![0; 2_000_000])], 1, true);
+    let sent = broker.committer.sent_bytes();
+    assert!(sent - before > 2_000_000, "{before} and {sent}");
     broker.wait_for(1);
-    while broker.committer.pending_bytes() > 0 || told.load(Ordering::SeqCst) == 0 {
-        thread::yield_now();
-    }
-    assert_eq!(told.load(Ordering::SeqCst), 1);
+    assert_eq!(told.recv(), Ok(Progress::Written));
+    assert_eq!(broker.committer.written_bytes(), sent);
+    assert_eq!(broker.committer.pending_bytes(), 0);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use std::{
     collections::VecDeque,
     mem,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
@@ -149,7 +149,9 @@ enum Order {
 pub(super) struct Inbox<P> {
     state: Mutex<State<P>>,
     arrived: Condvar,
-    pending_bytes: AtomicUsize,
+    /// Of all units there ever were; what lies between the two waits.
+    sent_bytes: AtomicU64,
+    written_bytes: AtomicU64,
 }
 
 struct State<P> {
@@ -173,7 +175,8 @@ impl<P> Inbox<P> {
                 closed: false,
             }),
             arrived: Condvar::new(),
-            pending_bytes: AtomicUsize::new(0),
+            sent_bytes: AtomicU64::new(0),
+            written_bytes: AtomicU64::new(0),
         }
     }
 
@@ -187,8 +190,9 @@ impl<P> Inbox<P> {
             if state.closed {
                 false
             } else {
-                // Under the lock, so that the committer never subtracts what was not added yet.
-                self.pending_bytes.fetch_add(unit.bytes, Ordering::Relaxed);
+                // Under the lock, so that never more is written than was sent.
+                self.sent_bytes
+                    .fetch_add(unit.bytes as u64, Ordering::Relaxed);
                 state.segment_for(&unit).append(&unit, writes, promises);
                 mem::take(&mut state.asleep)
             }
@@ -202,7 +206,17 @@ impl<P> Inbox<P> {
     }
 
     pub(super) fn pending_bytes(&self) -> usize {
-        self.pending_bytes.load(Ordering::Relaxed)
+        // Written first: it must not overtake what was sent.
+        let written = self.written_bytes();
+        usize::try_from(self.sent_bytes().saturating_sub(written)).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes.load(Ordering::Acquire)
+    }
+
+    pub(super) fn written_bytes(&self) -> u64 {
+        self.written_bytes.load(Ordering::Acquire)
     }
 
     /// Waits for something to do, until the deadline if there is one.
@@ -246,17 +260,17 @@ impl<P> Inbox<P> {
         state.order != Order::GoOn
     }
 
-    /// Takes a committed segment back. Says how many bytes were waiting before and after.
-    pub(super) fn recycle(&self, mut segment: Segment<P>) -> (usize, usize) {
+    /// Takes a committed segment back.
+    pub(super) fn recycle(&self, mut segment: Segment<P>) {
         let bytes = segment.bytes;
         // Outside of the lock: the last reference to many messages goes away here.
         segment.clear();
-        let before = self.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.written_bytes
+            .fetch_add(bytes as u64, Ordering::Release);
         let mut state = self.state.lock();
         if state.spare.len() < SPARE_MAX {
             state.spare.push(segment);
         }
-        (before, before.saturating_sub(bytes))
     }
 
     /// Gives the memory of empty segments back.
