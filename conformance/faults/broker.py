@@ -127,6 +127,13 @@ class Broker:
             found.append(f"{(task / 'comm').read_text().strip()} {state} {(task / 'wchan').read_text()}")
         return ", ".join(found)
 
+    def repair(self):
+        """Runs `leveret repair` on its directory; what that printed."""
+        return run(BIN, "repair", self.directory)
+
+    def stat(self):
+        return run(BIN, "storage", "stat", self.directory)
+
     def since_start(self):
         """What it logged in this life."""
         with self.log.open("rb") as log:

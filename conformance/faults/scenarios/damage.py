@@ -1,7 +1,9 @@
 """Bytes on the disk change or go missing."""
 
+import subprocess
 import time
 
+from broker import BIN
 from client import Client, Consumer, Publisher, drain
 from faults import scenario
 from history import History
@@ -22,7 +24,8 @@ def flip(path, at, bit):
 def a_flipped_bit_in_a_synced_part_of_the_log_stops_the_start(case):
     broker, history = case.broker().start(), History()
     declare(broker, "jobs")
-    publisher = Publisher(broker.port, history, "jobs", size=1000)
+    # Few at a time: damage takes the commit that it hits, and some of its neighbours in the log.
+    publisher = Publisher(broker.port, history, "jobs", size=1000, window=5)
     mark = broker.directory / "synced"
     deadline = time.monotonic() + 20
     publisher.publish_all(200)
@@ -32,13 +35,28 @@ def a_flipped_bit_in_a_synced_part_of_the_log_stops_the_start(case):
         publisher.publish_all(1)
         time.sleep(0.05)
     broker.kill()
+    saved = []
     for lap in range(case.rounds(3, 30)):
         copy = case.keep(broker.copy_to(case.scratch / f"copy{lap}"))
         log = copy.newest_log()
-        # Within the first half: what lies there was synced long before the mark.
-        flip(log, case.random.randrange(0, log.stat().st_size // 2), case.random.randrange(8))
+        size = log.stat().st_size
+        # Behind the declare, without which there would be messages of a queue without a name.
+        flip(log, case.random.randrange(size // 8, size // 2), case.random.randrange(8))
         line = copy.refuses()
-        assert "commits are missing" in line and str(copy.directory) in line, line
+        assert "commits are missing" in line and f"leveret repair {copy.directory}" in line, line
+        text = copy.repair()
+        copy.start()
+        left = History()
+        left.attempts = history.attempts
+        total = drain(copy.port, left, "jobs")
+        left.check()
+        assert f"with {total} messages" in text, f"{total} messages: {text}"
+        assert total > 0, f"nothing of {len(history.confirmed)} was saved: {text}"
+        assert "left behind: " in text, text
+        saved.append(f"{total} of {len(history.confirmed)}")
+        assert all(redelivered for _, _, _, redelivered in left.deliveries), "what was saved may have been delivered"
+        copy.stop()
+    case.note(f"saved by repair: {', '.join(saved)}")
 
 
 def stored_in_tables(case, size, count):
@@ -74,6 +92,25 @@ def damaged_queue_stands_still(broker, hurt, fine):
     assert counted == left, f"{counted} are counted of {left} that are left"
 
 
+def repair_saves_the_rest(broker, hurt, fine_count):
+    """With a broker that was stopped. Nothing but the damaged rows is left behind, and they are named."""
+    text = broker.repair()
+    assert "left behind: message" in text, text
+    broker.start()
+    consumer = Client(broker.port)
+    left = History()
+    left.attempts = hurt.attempts
+    counted = consumer.count("hurt")
+    total = drain(broker.port, left, "hurt")
+    left.check()
+    assert total == counted, f"{total} of {counted}"
+    assert len(hurt.confirmed) - 200 < total < len(hurt.confirmed), f"{total} of {len(hurt.confirmed)}: {text}"
+    assert consumer.count("fine") == fine_count
+    assert (broker.directory / "rocksdb.damaged").is_dir(), "the damaged database is not kept"
+    broker.stop()
+    return len(hurt.confirmed) - total
+
+
 @scenario("FM7")
 def a_flipped_bit_in_a_table_stops_its_queue_only(case):
     broker, hurt, fine = stored_in_tables(case, 1024, 20_000)
@@ -83,6 +120,7 @@ def a_flipped_bit_in_a_table_stops_its_queue_only(case):
     flip(table, at, case.random.randrange(8))
     damaged_queue_stands_still(broker, hurt, fine)
     broker.stop()
+    case.note(f"{repair_saves_the_rest(broker, hurt, 0)} messages were left behind by the repair")
 
 
 @scenario("FM7")
@@ -93,6 +131,7 @@ def a_flipped_bit_in_a_blob_file_stops_its_queue_only(case):
     flip(blob, at, case.random.randrange(8))
     damaged_queue_stands_still(broker, hurt, fine)
     broker.stop()
+    case.note(f"{repair_saves_the_rest(broker, hurt, 0)} messages were left behind by the repair")
 
 
 @scenario("FM8")
@@ -102,3 +141,79 @@ def a_missing_table_file_is_named_and_stops_the_start(case):
     table.unlink()
     line = broker.refuses()
     assert table.name.lstrip("0") in line and str(broker.directory) in line, line
+
+
+@scenario("FM7")
+def a_damaged_row_of_metadata_is_named_and_repair_saves_the_rest(case):
+    """The database knows nothing of it: the row is what somebody else wrote, with a checksum that does not match."""
+    broker, history = case.broker().start(), History()
+    declare(broker, "jobs", "another")
+    Publisher(broker.port, history, "jobs").publish_all(100)
+    broker.kill()
+    log = broker.newest_log()
+    data = bytearray(log.read_bytes())
+    # The record's own checksum is made to match, so that only the row's is wrong.
+    at = data.index(b"\x04jobs", data.index(b"messages") if b"messages" in data else 0)
+    fix_record(data, at, at + 1)
+    log.write_bytes(data)
+    line = broker.refuses()
+    assert "the row of a queue" in line and "checksum" in line and "leveret repair" in line, line
+    text = broker.repair()
+    assert "left behind: the row of a queue" in text and "queue recovered.1 was made" in text, text
+    broker.start()
+    Client(broker.port).ask("queue.declare", "queue.declare-ok", queue="another", passive=True)
+    assert drain(broker.port, history, "recovered.1") == 100
+    history.check()
+    broker.stop()
+
+
+def crc32c(data):
+    table = crc32c.table
+    if not table:
+        for byte in range(256):
+            crc = byte
+            for _ in range(8):
+                crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+            table.append(crc)
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+crc32c.table = []
+
+
+def fix_record(data, inside, change):
+    """Flips a bit at `change` and gives the log record around `inside` the checksum of its new content.
+
+    A record of RocksDB's log: masked CRC-32C 4, length 2, type 1, content; blocks of 32 KiB."""
+    at = inside // 32768 * 32768
+    while True:
+        size = int.from_bytes(data[at + 4 : at + 6], "little")
+        if at + 7 + size > inside:
+            break
+        at += 7 + size
+    data[change] ^= 1
+    crc = crc32c(data[at + 6 : at + 7 + size])
+    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    data[at : at + 4] = masked.to_bytes(4, "little")
+
+
+@scenario("FM7")
+def what_is_stored_is_told_without_a_broker(case):
+    broker, history = case.broker().start(), History()
+    declare(broker, "jobs", "empty")
+    Publisher(broker.port, history, "jobs", size=1000).publish_all(100)
+    line = subprocess.run([BIN, "storage", "stat", broker.directory], capture_output=True, text=True, check=False)
+    assert line.returncode == 1 and "in use by another broker" in line.stderr, line
+    broker.kill()
+    text = broker.stat()
+    assert "not stopped in order; newest commit" in text, text
+    assert "100           100000  in 2 queues" in text, text
+    before = sorted((path.name, path.stat().st_size) for path in (broker.directory / "rocksdb").iterdir())
+    broker.stat()
+    assert before == sorted((path.name, path.stat().st_size) for path in (broker.directory / "rocksdb").iterdir())
+    broker.start()
+    broker.stop()
+    assert broker.stat().startswith("stopped in order"), broker.stat()

@@ -8,7 +8,7 @@ use std::{
     str::FromStr,
 };
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use leveret_runtime::Amount;
 
 use self::connections::ConnectionArguments;
@@ -19,7 +19,11 @@ use self::connections::ConnectionArguments;
 /// only). Queues, exchanges and persistent messages are kept in the data directory.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+
     /// Directory for everything durable; made if it is missing, used by one broker at a time
     #[arg(
         long,
@@ -201,11 +205,38 @@ pub(crate) struct Arguments {
     pub(crate) log_format: LogFormat,
 }
 
+/// What can be done with a data directory while no broker uses it.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Save what is whole of a damaged data directory; the damaged database is put aside, not changed
+    Repair {
+        /// The data directory
+        dir: PathBuf,
+    },
+    /// Look at what is stored
+    Storage {
+        #[command(subcommand)]
+        command: StorageCommand,
+    },
+}
+
+/// What there is to look at.
+#[derive(Debug, Subcommand)]
+pub(crate) enum StorageCommand {
+    /// Queues, messages, bytes and the newest commit of a data directory
+    Stat {
+        /// The data directory
+        dir: PathBuf,
+    },
+}
+
 const EXAMPLES: &str = "\
 Examples:
   leveret                                       listen on 5672, keep data in ./leveret-data
   leveret --data-dir /var/lib/leveret           keep data elsewhere
   leveret --listen 127.0.0.1:0 --ports-file p   a private broker on a free port, for tests
+  leveret storage stat /var/lib/leveret         what a stopped broker has stored
+  leveret repair /var/lib/leveret               save what is whole of a damaged directory
 
 Environment:
   every option has a variable, LEVERET_ and its name, such as LEVERET_DATA_DIR; those with a name of

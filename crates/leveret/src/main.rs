@@ -2,6 +2,7 @@
 
 mod cli;
 mod logging;
+mod offline;
 mod run;
 
 use std::process::ExitCode;
@@ -20,7 +21,11 @@ const START_FAILED: u8 = 1;
 fn main() -> ExitCode {
     let arguments = cli::Arguments::parse();
     logging::start(arguments.log_level, arguments.log_format);
-    match run::run(&arguments) {
+    let done = match &arguments.command {
+        None => run::run(&arguments),
+        Some(command) => offline::run(command),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("leveret: {error}");

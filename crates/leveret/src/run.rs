@@ -50,6 +50,8 @@ pub(crate) enum RunError {
     Start(#[from] StartError),
     #[error(transparent)]
     Definitions(#[from] ImportError),
+    #[error(transparent)]
+    Open(#[from] leveret_store::OpenError),
     #[error("cannot write the ports file {path}: {source}")]
     PortsFile { path: PathBuf, source: io::Error },
     #[error("cannot start: {0}")]

@@ -92,6 +92,7 @@ impl DelayScenario {
             data_dir: Some(dir.to_owned()),
             store: leveret_store::Options::default(),
             node: NodeOptions::default(),
+            limits: leveret_runtime::Limits::default(),
         };
         let broker = Broker::start(&options, |failure| panic!("storage failed: {failure}"));
         let broker = broker.expect("a usable directory");
@@ -336,7 +337,10 @@ async fn a_million_waiting_messages_cost_little_memory_and_survive_a_kill() {
     let hundred_bytes = "x".repeat(100);
     let mut measured = vec![(0, rss_bytes())];
     for from in (0..COUNT).step_by(BATCH as usize) {
-        broker.broker.room_for_writes().await;
+        broker
+            .broker
+            .room_for_writes(&mut leveret_runtime::Unwritten::default())
+            .await;
         let mut commands = (from..from + BATCH)
             .map(|number| {
                 let wait = 3_600_000 + number * 7_919_000_003 % TEN_YEARS_MILLIS;

@@ -86,6 +86,7 @@ impl Scenario {
             data_dir: Some(dir.to_owned()),
             store: leveret_store::Options::default(),
             node: NodeOptions::default(),
+            limits: leveret_runtime::Limits::default(),
         };
         let broker = Broker::start(&options, |failure| panic!("storage failed: {failure}"));
         let broker = broker.expect("a usable directory");

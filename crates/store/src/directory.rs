@@ -20,7 +20,7 @@ use crate::{error::OpenError, schema::FORMAT};
 const LOCK: &str = "lock";
 const FORMAT_FILE: &str = "format";
 const FORMAT_TEXT: &str = "leveret data, format ";
-const ROCKSDB: &str = "rocksdb";
+pub(crate) const ROCKSDB: &str = "rocksdb";
 pub(crate) const SIDE_FILE: &str = "synced";
 
 /// Names that say nothing about whose the directory is: what an aborted first start leaves, and what a new file system
@@ -58,6 +58,24 @@ impl Directory {
         };
         directory.make_private()?;
         Ok(directory)
+    }
+
+    /// Takes a directory that a broker has made; changes nothing else in it.
+    pub(crate) fn claim_existing(path: &Path) -> Result<Self, OpenError> {
+        if !path.join(ROCKSDB).is_dir() {
+            return Err(OpenError::NoData {
+                dir: path.to_owned(),
+            });
+        }
+        rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+        refuse_foreign(path)?;
+        let lock = take_lock(path)?;
+        check_format(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            parents: Vec::new(),
+            _lock: lock,
+        })
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -63,11 +63,17 @@ pub enum OpenError {
         /// A name that was found there.
         found: String,
     },
+    /// There is nothing to look at or to repair.
+    #[error("{} holds no data of this broker", dir.display())]
+    NoData {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// Commits that were on disk once are gone (promise DP11).
     #[error(
         "commits are missing from {}: {missing}. Messages that were confirmed are lost, so the broker does not start. \
-         Copy the directory away first; then restore a backup, or set accept_missing_commits to go on with what is left",
-        dir.display()
+         Restore a backup, or let `leveret repair {}` save what is left; it keeps a copy of what was there",
+        dir.display(), dir.display()
     )]
     MissingCommits {
         /// The directory.
@@ -76,7 +82,8 @@ pub enum OpenError {
         missing: MissingCommits,
     },
     /// A row that the broker cannot start without is damaged.
-    #[error("{row} in {} is damaged: {damage}; restore a backup", dir.display())]
+    #[error("{row} in {} is damaged: {damage}. Restore a backup, or let `leveret repair {}` save what is whole; \
+         it keeps a copy of what was there", dir.display(), dir.display())]
     DamagedRow {
         /// The directory.
         dir: PathBuf,
@@ -96,7 +103,11 @@ pub enum OpenError {
         source: io::Error,
     },
     /// RocksDB refused.
-    #[error("the database in {} cannot be opened: {reason}", dir.display())]
+    #[error(
+        "the database in {} cannot be opened: {reason}. If files are damaged or missing, restore a backup; \
+         `leveret repair {}` may save what is left",
+        dir.display(), dir.display()
+    )]
     Database {
         /// The directory.
         dir: PathBuf,

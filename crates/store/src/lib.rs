@@ -32,8 +32,10 @@ mod mark;
 mod options;
 mod reclaim;
 mod recovery;
+mod repair;
 mod row;
 mod schema;
+mod stat;
 mod store;
 mod table;
 
@@ -41,5 +43,7 @@ pub use committer::{Committer, Counters, Progress};
 pub use error::{CommitError, Damage, MissingCommits, OpenError, ReadError};
 pub use options::{Options, SyncMode};
 pub use recovery::{AttemptsByQueue, Recovered, RecoveryReport};
+pub use repair::{Repaired, repair};
 pub use schema::FORMAT;
+pub use stat::{StorageStat, stat};
 pub use store::Store;

@@ -223,7 +223,7 @@ fn load(
     ))
 }
 
-fn read_mark(directory: &Directory, options: &Options) -> Result<u64, OpenError> {
+pub(crate) fn read_mark(directory: &Directory, options: &Options) -> Result<u64, OpenError> {
     match mark::read(directory.path()) {
         Ok(synced) => Ok(synced.unwrap_or(0)),
         Err(error)
@@ -244,7 +244,7 @@ fn tells_of_missing_log(error: &rocksdb::Error) -> bool {
             .any(|part| error.as_ref().contains(part))
 }
 
-fn database_error(dir: &Path, error: rocksdb::Error) -> OpenError {
+pub(crate) fn database_error(dir: &Path, error: rocksdb::Error) -> OpenError {
     let dir = dir.to_owned();
     if tells_of_missing_log(&error) {
         let missing = MissingCommits::Log {
@@ -259,23 +259,23 @@ fn database_error(dir: &Path, error: rocksdb::Error) -> OpenError {
 }
 
 /// The rows of `meta`.
-struct Meta {
-    vhosts: Vec<VhostRecord>,
-    exchanges: Vec<ExchangeRecord>,
-    queues: Vec<(QueueRecord, QueueState)>,
-    bindings: Vec<BindingRecord>,
-    users: Vec<UserRecord>,
-    permissions: Vec<PermissionRecord>,
-    topic_permissions: Vec<TopicPermissionRecord>,
-    parameters: Vec<ParameterRecord>,
-    next_queue_id: QueueId,
+pub(crate) struct Meta {
+    pub(crate) vhosts: Vec<VhostRecord>,
+    pub(crate) exchanges: Vec<ExchangeRecord>,
+    pub(crate) queues: Vec<(QueueRecord, QueueState)>,
+    pub(crate) bindings: Vec<BindingRecord>,
+    pub(crate) users: Vec<UserRecord>,
+    pub(crate) permissions: Vec<PermissionRecord>,
+    pub(crate) topic_permissions: Vec<TopicPermissionRecord>,
+    pub(crate) parameters: Vec<ParameterRecord>,
+    pub(crate) next_queue_id: QueueId,
     /// The commit of the last clean stop.
-    clean_stop: u64,
+    pub(crate) clean_stop: u64,
 }
 
-struct Loading<'a> {
-    db: &'a DB,
-    dir: &'a Path,
+pub(crate) struct Loading<'a> {
+    pub(crate) db: &'a DB,
+    pub(crate) dir: &'a Path,
 }
 
 impl Loading<'_> {
@@ -340,7 +340,20 @@ impl Loading<'_> {
             .map_err(|error| database_error(self.dir, error))
     }
 
-    fn load_meta(&self) -> Result<Meta, OpenError> {
+    /// Number and time of the newest commit; a ring with gaps is an error.
+    pub(crate) fn newest_commit(&self, synced: u64) -> Result<(u64, u64), OpenError> {
+        let newest = self.check_commits(synced, &Options::default())?;
+        let mut millis = 0;
+        self.for_each_row(Table::Commits, |key, value| {
+            if number_of_key(key) == Some(newest) {
+                millis = commits::millis(key, value).unwrap_or(0);
+            }
+            Ok(())
+        })?;
+        Ok((newest, millis))
+    }
+
+    pub(crate) fn load_meta(&self) -> Result<Meta, OpenError> {
         let mut meta = Meta {
             vhosts: Vec::new(),
             exchanges: Vec::new(),
@@ -422,7 +435,7 @@ impl Loading<'_> {
 
     /// Gives every queue its counters, and says those of exchanges that keep messages. What was never written to has
     /// none.
-    fn load_states(
+    pub(crate) fn load_states(
         &self,
         queues: &mut [(QueueRecord, QueueState)],
         exchanges: &[ExchangeRecord],

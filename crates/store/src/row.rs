@@ -114,6 +114,18 @@ fn checksum_of(table: Table, key: &[u8], version: u8, fields: &[u8]) -> u32 {
     crc32c::crc32c_append(sum, fields)
 }
 
+/// Says whether a value is as it was written, whatever it means.
+pub(crate) fn check_seal(table: Table, key: &[u8], value: &[u8]) -> Result<(), Damage> {
+    let (&[version, ref checksum @ ..], rest) = value
+        .split_first_chunk::<HEAD_LEN>()
+        .ok_or(Damage::TooShort)?;
+    if checksum_of(table, key, version, rest) == u32::from_be_bytes(*checksum) {
+        Ok(())
+    } else {
+        Err(Damage::Checksum)
+    }
+}
+
 /// The fields of one stored value, taken off the front.
 #[derive(Debug)]
 pub(crate) struct Fields<'a> {

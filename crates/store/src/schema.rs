@@ -133,19 +133,63 @@ pub(crate) fn open(
         cache.clone(),
     );
     let notes = Arc::new(OpenNotes::default());
+    let (db, families) = configured(options, env, &cache, &memory, &notes);
+    let db = DB::open_cf_descriptors(&db, path, families)?;
+    notes.done.store(true, Ordering::Relaxed);
+    Ok(Opened { db, memory, notes })
+}
+
+/// What to do about damage while reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// As a broker would.
+    Whole,
+    /// The log ends where it is damaged; tables are read as far as they can be.
+    UpToDamage,
+    /// The log is read on behind damage.
+    PastDamage,
+}
+
+/// Opens the database in `path` without changing anything in it.
+pub(crate) fn open_to_read(
+    path: &Path,
+    options: &Options,
+    reading: Reading,
+) -> Result<Opened, rocksdb::Error> {
+    let cache = Cache::new_lru_cache(options.cache_bytes);
+    let memory = WriteBufferManager::new_write_buffer_manager(0, false);
+    let notes = Arc::new(OpenNotes::default());
+    let (mut db, families) = configured(options, None, &cache, &memory, &notes);
+    db.create_if_missing(false);
+    if reading == Reading::PastDamage {
+        db.set_wal_recovery_mode(DBRecoveryMode::SkipAnyCorruptedRecord);
+    }
+    if reading != Reading::Whole {
+        db.set_paranoid_checks(false);
+        db.set_track_and_verify_wals_in_manifest(false);
+    }
+    let db = DB::open_cf_descriptors_read_only(&db, path, families, false)?;
+    notes.done.store(true, Ordering::Relaxed);
+    Ok(Opened { db, memory, notes })
+}
+
+fn configured(
+    options: &Options,
+    env: Option<&Env>,
+    cache: &Cache,
+    memory: &WriteBufferManager,
+    notes: &Arc<OpenNotes>,
+) -> (rocksdb::Options, [ColumnFamilyDescriptor; 2]) {
     // Copies of one, since each new set of options makes a cache of its own first.
     let mut common = rocksdb::Options::default();
     if let Some(env) = env {
         common.set_env(env);
     }
     let families = [
-        ColumnFamilyDescriptor::new(SMALL, small_options(common.clone(), &cache)),
-        ColumnFamilyDescriptor::new(MESSAGES, message_options(common.clone(), &cache, options)),
+        ColumnFamilyDescriptor::new(SMALL, small_options(common.clone(), cache)),
+        ColumnFamilyDescriptor::new(MESSAGES, message_options(common.clone(), cache, options)),
     ];
-    let db = database_options(common, &memory, &notes, options);
-    let db = DB::open_cf_descriptors(&db, path, families)?;
-    notes.done.store(true, Ordering::Relaxed);
-    Ok(Opened { db, memory, notes })
+    (database_options(common, memory, notes, options), families)
 }
 
 fn database_options(

@@ -179,7 +179,7 @@ fn synced_commits_that_are_gone_stop_the_start() {
     );
     let text = error.to_string();
     assert!(
-        text.contains("confirmed are lost") && text.contains("accept_missing_commits"),
+        text.contains("confirmed are lost") && text.contains("leveret repair"),
         "{text}"
     );
     assert!(!text.contains('\n'));

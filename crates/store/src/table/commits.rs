@@ -34,8 +34,14 @@ pub(crate) fn encode_filler<'a>(row: &'a mut RowBuf, key: &[u8], millis: u64) ->
 
 /// Says whether the row is whole.
 pub(crate) fn check(key: &[u8], value: &[u8]) -> Result<(), Damage> {
+    millis(key, value).map(|_| ())
+}
+
+/// When the commit was.
+pub(crate) fn millis(key: &[u8], value: &[u8]) -> Result<u64, Damage> {
     let mut fields = Fields::open(Table::Commits, key, value, VERSION)?;
-    fields.u64()?;
+    let millis = fields.u64()?;
     fields.u8()?;
-    fields.end()
+    fields.end()?;
+    Ok(millis)
 }

@@ -1,0 +1,103 @@
+//! A repaired store holds every row that was whole, counted anew.
+#![allow(clippy::unwrap_used, reason = "a test may unwrap, its helpers too")]
+
+mod common;
+
+use std::fs;
+
+use common::{Broker, QUEUE, data_dir, forget, put, put_in, put_queue, state};
+use leveret_core::ids::{QueueId, Seq};
+use leveret_store::{OpenError, Options, repair, stat};
+
+/// Three messages of which one is gone, and two of a queue that was never declared; then a crash.
+fn crashed() -> tempfile::TempDir {
+    let dir = data_dir();
+    let mut broker = Broker::open(dir.path());
+    broker.commit([put_queue(QUEUE)]);
+    broker.commit([put(0, "zero"), put(1, "one"), put(2, "two"), state(3, 3)]);
+    broker.commit([forget(1), state(3, 2)]);
+    let lost = QueueId::new(7);
+    broker.commit([put_in(lost, 0, 4, "four"), put_in(lost, 9, 5, "five")]);
+    drop(broker);
+    dir
+}
+
+#[test]
+fn everything_whole_is_there_and_may_have_been_delivered() {
+    let dir = crashed();
+    let found = repair(dir.path(), &Options::default()).unwrap();
+    assert_eq!((found.queues, found.messages), (2, 4), "{found}");
+    assert_eq!(found.left_behind, Vec::<String>::new());
+    assert_eq!(found.recovered_queues, ["recovered.7"]);
+    assert!(found.put_aside.is_dir());
+
+    let broker = Broker::open(dir.path());
+    assert_eq!(broker.bodies(QUEUE), ["zero", "two"]);
+    let lost = QueueId::new(7);
+    assert_eq!(broker.read_in_pages(lost, 9, 10).len(), 1);
+    assert_eq!(broker.bodies(lost), ["four"]);
+    let of = |id| {
+        let queues = &broker.recovered.queues;
+        queues.iter().find(|(queue, _)| queue.id == id).unwrap().1
+    };
+    let state = of(QUEUE);
+    assert_eq!((state.head, state.next), (Seq::new(0), Seq::new(3)));
+    assert_eq!((state.messages, state.body_bytes), (2, 7));
+    assert!(state.consumed && state.delivered_below == Seq::new(3));
+    assert_eq!(of(lost).messages, 2);
+    assert_eq!(broker.recovered.next_queue_id, QueueId::new(8));
+    assert!(!broker.recovered.report.clean);
+}
+
+#[test]
+fn a_repair_may_be_repeated_and_keeps_every_old_database() {
+    let dir = crashed();
+    let first = repair(dir.path(), &Options::default()).unwrap();
+    let second = repair(dir.path(), &Options::default()).unwrap();
+    assert_eq!(second.messages, first.messages);
+    assert_ne!(second.put_aside, first.put_aside);
+    assert!(first.put_aside.is_dir() && second.put_aside.is_dir());
+}
+
+#[test]
+fn what_a_repair_left_half_done_is_done_again() {
+    let dir = crashed();
+    for name in ["rocksdb.new", "rocksdb.links"] {
+        fs::create_dir(dir.path().join(name)).unwrap();
+        fs::write(dir.path().join(name).join("000001.log"), "half").unwrap();
+    }
+    let found = repair(dir.path(), &Options::default()).unwrap();
+    assert_eq!(found.messages, 4);
+    assert!(!dir.path().join("rocksdb.links").exists());
+}
+
+#[test]
+fn neither_repair_nor_stat_makes_a_directory_or_touches_one_in_use() {
+    let dir = data_dir();
+    let missing = dir.path().join("missing");
+    assert!(matches!(
+        repair(&missing, &Options::default()),
+        Err(OpenError::NoData { .. })
+    ));
+    assert!(matches!(
+        stat(&missing, &Options::default()),
+        Err(OpenError::NoData { .. })
+    ));
+    assert!(!missing.exists());
+    let used = data_dir();
+    let broker = Broker::open(used.path());
+    assert!(matches!(
+        repair(used.path(), &Options::default()),
+        Err(OpenError::Locked { .. })
+    ));
+    drop(broker);
+}
+
+#[test]
+fn stat_tells_what_a_start_would_find() {
+    let dir = crashed();
+    let found = stat(dir.path(), &Options::default()).unwrap();
+    assert_eq!(found.queues.len(), 1);
+    assert_eq!(found.queues[0].1.messages, 2);
+    assert!(!found.clean && found.newest_commit.0 == 4 && found.newest_commit.1 > 0);
+}
