@@ -148,6 +148,7 @@ async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> 
     if !server.stop(CLOSE_DEADLINE).await {
         warn!("some clients did not answer the close in time");
     }
+    broker.drain().await;
     broker.stop()?;
     info!("stopped");
     Ok(())

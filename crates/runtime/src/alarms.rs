@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
     str::FromStr,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -216,10 +216,14 @@ impl Alarms {
         let _ = alarm.wait_for(|alarm| !alarm.is_on()).await;
     }
 
-    /// Looks, for as long as the broker runs.
-    pub(crate) async fn run(self: Arc<Self>, store: Arc<Store>) {
+    /// Looks, for as long as the store is open.
+    pub(crate) async fn run(self: Arc<Self>, store: Weak<Store>) {
         loop {
-            let nap = self.look_around(&store);
+            let Some(open) = store.upgrade() else {
+                return;
+            };
+            let nap = self.look_around(&open);
+            drop(open);
             // Woken or not, the next look tells.
             let _ = tokio::time::timeout(nap, self.look.notified()).await;
         }

@@ -260,11 +260,10 @@ impl Broker {
             }
         }));
         let timers = Arc::new(Timers::default());
-        let (transfers, arrivals) = Transfers::new(&registry);
-        let tasks = vec![
-            tokio::spawn(alarms.clone().run(store)).abort_handle(),
+        let (transfers, arrivals) = Transfers::new();
+        let mut tasks = vec![
+            tokio::spawn(alarms.clone().run(Arc::downgrade(&store))).abort_handle(),
             tokio::spawn(timers.clone().run(Clock, registry.clone())).abort_handle(),
-            tokio::spawn(arrivals.run(transfers.clone(), registry.clone())).abort_handle(),
         ];
         let services = Arc::new(Services {
             clock: Clock,
@@ -285,6 +284,7 @@ impl Broker {
             metadata_stored,
             relief,
         });
+        tasks.push(tokio::spawn(arrivals.run(services.clone())).abort_handle());
         let broker = Self {
             services,
             last_connection: AtomicU64::new(0),
@@ -406,7 +406,8 @@ impl Broker {
     pub fn has_room_for_writes(&self, unwritten: &mut Unwritten) -> bool {
         let committer = &self.services.committer;
         unwritten.forget_until(committer.written_bytes());
-        committer.pending_bytes() < UNWRITTEN_BYTES_MAX
+        self.services.transfers.has_room()
+            && committer.pending_bytes() < UNWRITTEN_BYTES_MAX
             && unwritten.bytes < UNWRITTEN_BYTES_OF_ONE_MAX
     }
 
@@ -418,7 +419,11 @@ impl Broker {
             if self.has_room_for_writes(unwritten) {
                 return;
             }
-            relieved.await;
+            if self.services.transfers.has_room() {
+                relieved.await;
+            } else {
+                self.services.transfers.room().await;
+            }
         }
     }
 
@@ -464,6 +469,16 @@ impl Broker {
     /// Waits until everything handed in so far is on disk and what was promised for it has left.
     pub async fn flush(&self) {
         self.services.barrier().await;
+    }
+
+    /// Waits until everything that died is where it goes; before a stop, so that it is not in its old queue after it.
+    pub async fn drain(&self) {
+        self.services.transfers.idle().await;
+    }
+
+    /// Stores whatever `work` does to queues as one unit: all of it, or nothing.
+    pub fn as_one_unit<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.services.committer.as_one_unit(work)
     }
 
     /// An orderly stop, when no connection is left: writes down what was handed out, syncs, and

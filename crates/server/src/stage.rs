@@ -46,6 +46,8 @@ pub(crate) struct Stage {
     /// Of the vhost, and what is to be added to it.
     traffic: Option<Arc<Traffic>>,
     counts: TrafficCounts,
+    /// A transaction is among what is to be submitted.
+    has_commit: bool,
     /// Something was published since the last look.
     published: bool,
     /// Memory of what was published to be stored since the last look.
@@ -149,6 +151,7 @@ impl Stage {
                 drop_unroutable: 0,
                 return_unroutable: 0,
             },
+            has_commit: false,
             published: false,
             to_be_stored: 0,
             submitted: false,
@@ -213,12 +216,28 @@ impl Stage {
             target.reply(&message);
         }
         self.submitted |= self.batches.used + self.settles.used > 0;
-        self.batches.submit();
-        for (delay, mut commands) in self.holds.drain(..) {
-            delay.submit(&mut commands);
+        let has_commit = std::mem::take(&mut self.has_commit);
+        let Self {
+            broker,
+            batches,
+            settles,
+            holds,
+            ..
+        } = self;
+        let mut submit = || {
+            batches.submit();
+            for (delay, mut commands) in holds.drain(..) {
+                delay.submit(&mut commands);
+            }
+            // What a transaction passed on reaches the store before the store forgets where it came from.
+            settles.submit();
+        };
+        if has_commit {
+            // All of a transaction is stored, or nothing.
+            broker.as_one_unit(submit);
+        } else {
+            submit();
         }
-        // What a transaction passed on reaches the store before the store forgets where it came from.
-        self.settles.submit();
     }
 
     /// The channel is gone, and so is what it did not commit.
@@ -373,6 +392,7 @@ impl Sink for Stage {
             self.enqueue(pending, Some(confirm));
         }
         self.published = true;
+        self.has_commit = true;
         self.confirms.push(Expected {
             confirm,
             queues: u32::try_from(queues).unwrap_or(u32::MAX),

@@ -93,6 +93,8 @@ pub struct Committer<P> {
 struct Shared<P> {
     inbox: Inbox<P>,
     listener: Mutex<Option<Listener>>,
+    /// Held while units are joined.
+    joining: Mutex<()>,
     out_of_space: AtomicBool,
     commits: AtomicU64,
     syncs: AtomicU64,
@@ -134,6 +136,7 @@ impl<P: Send + 'static> Committer<P> {
         let shared = Arc::new(Shared {
             inbox: Inbox::new(),
             listener: Mutex::new(None),
+            joining: Mutex::new(()),
             out_of_space: AtomicBool::new(false),
             commits: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
@@ -162,6 +165,25 @@ impl<P: Send + 'static> Committer<P> {
     /// Nothing may be sent for a queue after its `DeleteQueue`.
     pub fn send(&self, writes: &mut Vec<Write>, promises: &mut Vec<P>, sync: bool) {
         self.shared.inbox.send(writes, promises, sync);
+    }
+
+    /// Commits in one batch whatever is sent while `work` runs, by anybody: all of it is there after a crash, or nothing.
+    ///
+    /// For work that changes several queues, one lock after the other. It must not wait for the committer, and is to be
+    /// short: meanwhile nothing that is sent is written. Only one runs at a time; no lock that `work` takes may be held
+    /// here by somebody who joins units himself.
+    pub fn as_one_unit<T>(&self, work: impl FnOnce() -> T) -> T {
+        /// Also when the work panics.
+        struct Parting<'a, P>(&'a Inbox<P>);
+        impl<P> Drop for Parting<'_, P> {
+            fn drop(&mut self) {
+                self.0.part();
+            }
+        }
+        let _one_at_a_time = self.shared.joining.lock();
+        self.shared.inbox.join();
+        let _parting = Parting(&self.shared.inbox);
+        work()
     }
 
     /// Memory of everything that was sent and is not committed yet.

@@ -8,7 +8,9 @@ use std::{
     thread,
 };
 
-use common::{Broker, QUEUE, crash_copy, data_dir, forget, put, put_queue, state, state_of};
+use common::{
+    Broker, QUEUE, crash_copy, data_dir, forget, put, put_in, put_queue, state, state_of,
+};
 use leveret_core::{
     ids::{QueueId, Seq},
     record::QueueState,
@@ -106,7 +108,7 @@ fn a_unit_is_there_as_a_whole_or_not_at_all_after_a_crash() {
     for unit in 0..200 {
         let writes = [
             put(unit, "here"),
-            common::put_in(QueueId::new(2), 0, unit, "there"),
+            put_in(QueueId::new(2), 0, unit, "there"),
             state_of(
                 QUEUE,
                 QueueState {
@@ -353,7 +355,7 @@ fn many_threads_may_send() {
             scope.spawn(move || {
                 let (mut writes, mut promises) = (Vec::new(), Vec::new());
                 for number in 0..1_000 {
-                    writes.push(common::put_in(QueueId::new(sender), 0, number, "body"));
+                    writes.push(put_in(QueueId::new(sender), 0, number, "body"));
                     promises.push(sender * 1_000 + number);
                     committer.send(&mut writes, &mut promises, number % 7 == 0);
                 }
@@ -385,4 +387,82 @@ fn the_ring_of_commits_goes_round() {
     drop(broker);
     let broker = Broker::open_with(dir.path(), &options);
     assert_eq!(broker.recovered.report.newest_commit, 3_000);
+}
+
+/// Units of two queues that were sent apart, as a move is: the copy is there or the original, and never both.
+#[test]
+fn units_that_are_joined_are_there_as_a_whole_or_not_at_all_after_a_crash() {
+    let dir = data_dir();
+    let other = QueueId::new(2);
+    let mut broker = Broker::open(dir.path());
+    broker.commit((0..200).map(|seq| put(seq, "moves")));
+    for seq in 0..200 {
+        let committer = &broker.committer;
+        committer.as_one_unit(|| {
+            let mut promises = vec![seq];
+            committer.send(
+                &mut vec![put_in(other, 0, seq, "moves")],
+                &mut Vec::new(),
+                false,
+            );
+            // Others send meanwhile, and the committer has time to take what is there.
+            committer.send(
+                &mut vec![put_in(QueueId::new(3), 0, seq, "else")],
+                &mut Vec::new(),
+                true,
+            );
+            thread::yield_now();
+            committer.send(&mut vec![forget(seq)], &mut promises, false);
+        });
+        if seq % 20 == 0 {
+            let copy = crash_copy(dir.path());
+            let found = Broker::open(copy.path());
+            let (left, moved) = (found.seqs(QUEUE), found.seqs(other));
+            assert_eq!(left.len() + moved.len(), 200, "{left:?} and {moved:?}");
+            assert_eq!(left, (moved.len() as u64..200).collect::<Vec<_>>());
+        }
+    }
+    broker.wait_for(199);
+    assert_eq!(broker.seqs(other).len(), 200);
+    assert!(broker.seqs(QUEUE).is_empty());
+    broker.stop();
+}
+
+#[test]
+fn joined_units_without_any_write_are_nothing() {
+    let dir = data_dir();
+    let mut broker = Broker::open(dir.path());
+    broker.committer.as_one_unit(|| ());
+    assert_eq!(broker.committer.counters().commits, 0);
+    broker.commit([put(0, "after")]);
+    assert_eq!(broker.bodies(QUEUE), ["after"]);
+    broker.stop();
+}
+
+#[test]
+fn many_threads_may_join_units() {
+    let dir = data_dir();
+    let broker = Broker::open(dir.path());
+    thread::scope(|scope| {
+        for queue in 1..=4 {
+            let committer = &broker.committer;
+            scope.spawn(move || {
+                for seq in 0..300 {
+                    committer.as_one_unit(|| {
+                        let write = put_in(QueueId::new(queue), 0, seq, "body");
+                        committer.send(&mut vec![write], &mut Vec::new(), seq % 7 == 0);
+                    });
+                }
+            });
+        }
+    });
+    broker.committer.as_one_unit(|| {
+        broker.committer.send(&mut Vec::new(), &mut vec![1], true);
+    });
+    broker.wait_for(1);
+    for queue in 1..=4 {
+        let seqs = broker.seqs(QueueId::new(queue));
+        assert_eq!(seqs, (0..300).collect::<Vec<_>>(), "queue {queue}");
+    }
+    broker.stop();
 }

@@ -18,6 +18,9 @@ use crate::{
     message::Message,
 };
 
+/// Dead messages on their way elsewhere from which on no more of the backlog is read only to die: they wait on disk.
+const DYING_READ_MAX: usize = 2 * WINDOW_ROWS_MAX;
+
 impl Queue {
     /// When the queue is to be sent the next [`super::Command::Tick`] at the latest.
     #[must_use]
@@ -35,7 +38,7 @@ impl Queue {
             self.due.first().map(|(due, _)| *due)
         };
         let cold = self.cold_due.first().map(|(due, _)| *due);
-        let cold = cold.filter(|_| !self.cold.is_asked() && !self.settings.lazy_expiry);
+        let cold = cold.filter(|_| self.may_read_to_expire() && !self.settings.lazy_expiry);
         let unread = self.must_read_on().then_some(self.now);
         // After a start only: what was dying is back, and the queue longer than it may be.
         let overflow = self.must_drop().then_some(self.now);
@@ -132,12 +135,18 @@ impl Queue {
         (is_next_wanted || is_head_wanted)
             && is_next_unknown
             && !self.cold.is_empty()
-            && !self.cold.is_asked()
+            && self.may_read_to_expire()
+    }
+
+    /// Nothing is being read, and those that died before are mostly gone. Each that goes is a command, behind which the
+    /// queue looks again.
+    fn may_read_to_expire(&self) -> bool {
+        !self.cold.is_asked() && self.dying.len() < DYING_READ_MAX
     }
 
     /// Asks for cold messages whose time is over, a page at a time.
     fn read_due(&mut self, effects: &mut Effects) {
-        if self.cold.is_asked() {
+        if !self.may_read_to_expire() {
             return;
         }
         let over = self

@@ -56,9 +56,13 @@ impl<P> Segment<P> {
         self.puts && self.forgets
     }
 
+    const fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.promises.is_empty()
+    }
+
     fn has_room_for(&self, unit: &Measure) -> bool {
         // A unit is never split, so an empty segment takes one of any size.
-        (self.writes.is_empty() && self.promises.is_empty())
+        self.is_empty()
             || (self.bytes.saturating_add(unit.bytes) <= BATCH_BYTES_MAX
                 && self.writes.len().saturating_add(unit.rows) <= BATCH_ROWS_MAX)
     }
@@ -159,6 +163,8 @@ struct State<P> {
     spare: Vec<Segment<P>>,
     /// The committer waits and wants to be woken.
     asleep: bool,
+    /// What is sent now belongs together: the last segment takes it whatever its size, and stays until it is all there.
+    joined: bool,
     order: Order,
     /// The committer is gone; what comes is dropped.
     closed: bool,
@@ -171,6 +177,7 @@ impl<P> Inbox<P> {
                 segments: VecDeque::new(),
                 spare: Vec::new(),
                 asleep: false,
+                joined: false,
                 order: Order::GoOn,
                 closed: false,
             }),
@@ -205,6 +212,36 @@ impl<P> Inbox<P> {
         }
     }
 
+    /// From now on whatever is sent goes into one batch, until [`Self::part`]. Never called twice without it.
+    pub(super) fn join(&self) {
+        let mut state = self.state.lock();
+        // Room for a good deal more, so that batches stay about as large as they may be.
+        let has_room = state.segments.back().is_some_and(|last| {
+            last.bytes <= BATCH_BYTES_MAX / 2 && last.writes.len() <= BATCH_ROWS_MAX / 2
+        });
+        if !has_room {
+            let fresh = state.spare.pop().unwrap_or_else(Segment::new);
+            state.segments.push_back(fresh);
+        }
+        state.joined = true;
+    }
+
+    /// What belonged together is all there.
+    pub(super) fn part(&self) {
+        let mut state = self.state.lock();
+        state.joined = false;
+        if state.segments.back().is_some_and(Segment::is_empty) {
+            // Nothing was sent.
+            let unused = state.segments.pop_back();
+            state.spare.extend(unused);
+        }
+        let wake = mem::take(&mut state.asleep);
+        drop(state);
+        if wake {
+            self.arrived.notify_one();
+        }
+    }
+
     pub(super) fn pending_bytes(&self) -> usize {
         // Written first: it must not overtake what was sent.
         let written = self.written_bytes();
@@ -226,10 +263,13 @@ impl<P> Inbox<P> {
             if state.order == Order::Abandon {
                 return Next::Abandon;
             }
-            if let Some(segment) = state.segments.pop_front() {
+            let kept = usize::from(state.joined);
+            if state.segments.len() > kept
+                && let Some(segment) = state.segments.pop_front()
+            {
                 return Next::Commit(segment);
             }
-            if state.order == Order::Stop {
+            if state.order == Order::Stop && !state.joined {
                 return Next::Stop;
             }
             state.asleep = true;
@@ -237,7 +277,7 @@ impl<P> Inbox<P> {
                 None => self.arrived.wait(&mut state),
                 Some(deadline) => {
                     if self.arrived.wait_until(&mut state, deadline).timed_out()
-                        && state.segments.is_empty()
+                        && state.segments.len() <= usize::from(state.joined)
                         && state.order == Order::GoOn
                     {
                         state.asleep = false;
@@ -308,10 +348,11 @@ impl<P> Inbox<P> {
 
 impl<P> State<P> {
     fn segment_for(&mut self, unit: &Measure) -> &mut Segment<P> {
+        let joined = self.joined;
         if !self
             .segments
             .back()
-            .is_some_and(|last| last.has_room_for(unit))
+            .is_some_and(|last| joined || last.has_room_for(unit))
         {
             let fresh = self.spare.pop().unwrap_or_else(Segment::new);
             self.segments.push_back(fresh);
