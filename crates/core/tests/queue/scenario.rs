@@ -261,6 +261,9 @@ impl QueueScenario {
     #[track_caller]
     pub(crate) fn pass(&mut self, millis: u64) {
         let end = self.now + millis;
+        // It may look at every message in a read of its own, and no longer.
+        let depth = self.queue.depth();
+        let mut again = depth.ready + depth.unacked + 1;
         while let Some(due) = self.queue.next_due().map(Timestamp::get)
             && due <= end
         {
@@ -268,11 +271,11 @@ impl QueueScenario {
             self.together(vec![Command::Tick]);
             let next = self.queue.next_due().map(Timestamp::get);
             if next.is_some_and(|next| next <= self.now) {
-                assert!(
-                    self.effects.expired,
-                    "it asks for the same time again: {self:#?}"
-                );
-                break;
+                if self.effects.expired {
+                    break;
+                }
+                assert!(again > 0, "it asks for the same time for ever: {self:#?}");
+                again -= 1;
             }
         }
         self.now = end;
