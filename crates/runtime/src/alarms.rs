@@ -13,7 +13,7 @@ use std::{
     str::FromStr,
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -26,6 +26,10 @@ use tracing::{info, warn};
 /// Between two looks, far from a limit and near one.
 const LOOK_EVERY_MAX: Duration = Duration::from_secs(2);
 const LOOK_EVERY_MIN: Duration = Duration::from_millis(50);
+
+/// The part of the memory limit that transient messages may fill before they go to the disk. Reading them back costs more
+/// than keeping them, so that they stay as long as there is memory.
+const TRANSIENT_SHARE: u64 = 4;
 
 /// As fast as memory or a disk can fill, in bytes per millisecond: the next look comes before that could reach a limit.
 const FILLS_AT_MOST: u64 = 1_000_000;
@@ -166,6 +170,8 @@ pub(crate) struct Alarms {
     out_of_space: AtomicBool,
     /// The same as in `alarm`, for those who look at every read.
     is_on: AtomicBool,
+    /// What transient messages may take of the memory limit, in bytes.
+    transient_max: AtomicU64,
     alarm: watch::Sender<Alarm>,
     look: Notify,
 }
@@ -177,6 +183,7 @@ impl Alarms {
             gauges: Mutex::default(),
             out_of_space: AtomicBool::new(false),
             is_on: AtomicBool::new(false),
+            transient_max: AtomicU64::new(u64::MAX),
             alarm: watch::channel(Alarm::default()).0,
             look: Notify::new(),
         }
@@ -184,6 +191,11 @@ impl Alarms {
 
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of transient messages above which they go to the disk.
+    pub(crate) fn transient_max(&self) -> u64 {
+        self.transient_max.load(Ordering::Relaxed)
     }
 
     pub(crate) fn alarm(&self) -> Alarm {
@@ -246,6 +258,8 @@ impl Alarms {
             disk_free_limit: limits.disk_free.bytes(total),
         };
         *self.gauges.lock() = gauges;
+        let transient_max = gauges.memory_limit / TRANSIENT_SHARE;
+        self.transient_max.store(transient_max, Ordering::Relaxed);
         let has_disk = store.free_bytes().is_some();
         let alarm = Alarm {
             memory: gauges.memory_used > gauges.memory_limit,

@@ -133,7 +133,7 @@ pub(crate) struct Services {
     pub(crate) queue_churn: ChurnCounters,
     data_dir: Option<PathBuf>,
     pub(crate) node: NodeOptions,
-    alarms: Arc<Alarms>,
+    pub(crate) alarms: Arc<Alarms>,
     /// The number of the next queue, in whichever vhost.
     next_queue_id: AtomicU64,
     /// Units of metadata handed to the committer, and how many of them are on disk.

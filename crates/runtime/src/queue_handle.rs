@@ -157,7 +157,10 @@ impl QueueHandle {
     pub fn submit(&self, commands: &mut Vec<Command>) {
         let mut guarded = self.guarded.lock();
         let now = self.services.clock.now();
-        let is_memory_short = self.services.transient.is_short();
+        let is_memory_short = {
+            let transient_max = self.services.alarms.transient_max();
+            self.services.transient.is_above(transient_max)
+        };
         guarded.queue.set_memory_short(is_memory_short);
         for command in commands.drain(..) {
             let Guarded { queue, effects, .. } = &mut *guarded;

@@ -5,9 +5,6 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-/// Above this, queues store what they take although it ends with the process.
-pub(crate) const TRANSIENT_BYTES_MAX: usize = 64 * 1024 * 1024;
-
 /// The sum over all queues, told by each of them after a batch.
 #[derive(Debug, Default)]
 pub(crate) struct TransientMemory {
@@ -15,9 +12,9 @@ pub(crate) struct TransientMemory {
 }
 
 impl TransientMemory {
-    /// Whether queues are to keep less.
-    pub(crate) fn is_short(&self) -> bool {
-        self.bytes.load(Ordering::Relaxed) > TRANSIENT_BYTES_MAX
+    /// Whether queues have more than this, and are to store what they take although it ends with the process.
+    pub(crate) fn is_above(&self, bytes: u64) -> bool {
+        self.bytes.load(Ordering::Relaxed) as u64 > bytes
     }
 
     /// One queue's share is `now` and was `before`. The sum may lag behind by a batch of each queue.

@@ -100,12 +100,16 @@ struct Scenario {
 
 impl Scenario {
     fn start(dir: &Path) -> Self {
+        Self::start_with(dir, Limits::default())
+    }
+
+    fn start_with(dir: &Path, limits: Limits) -> Self {
         let store = leveret_store::Options::default();
         let options = StartOptions {
             data_dir: Some(dir.to_owned()),
             store,
             node: NodeOptions::default(),
-            limits: Limits::default(),
+            limits,
         };
         let broker = Broker::start(&options, |failure| panic!("storage failed: {failure}"));
         let broker = broker.expect("a usable directory");
@@ -365,11 +369,15 @@ async fn transient_messages_and_queues_end_with_the_process() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transient_backlog_beyond_memory_comes_back_in_order_and_ends_with_the_process() {
     const MEBIBYTE: usize = 1024 * 1024;
-    // More than all queues together keep in memory.
-    const COUNT: usize = 80;
+    const COUNT: usize = 40;
     let bodies = || (0..COUNT).map(|number| number.to_string() + &".".repeat(MEBIBYTE));
     let dir = TempDir::new().expect("a directory");
-    let broker = Scenario::start(dir.path());
+    // A quarter of it is less than either queue gets.
+    let limits = Limits {
+        memory: Amount::Bytes(64 * MEBIBYTE as u64),
+        ..Limits::default()
+    };
+    let broker = Scenario::start_with(dir.path(), limits);
     for (queue, durable) in [("durable", true), ("transient", false)] {
         let queue = broker.declare(queue, |asked| asked.durable = durable).await;
         broker.publish(&queue, bodies(), false);
