@@ -10,6 +10,12 @@ from .wire import Value
 pytestmark = [pytest.mark.quorum, pytest.mark.dead_lettering]
 
 
+OVERDUE = re.compile(
+    r"PRECONDITION_FAILED - delivery acknowledgement on channel \d timed out\. Timeout value used: -?\d+ ms\. "
+    r"This timeout value can be configured, see consumers doc guide to learn more"
+)
+
+
 def _queue(channel, name, **arguments) -> str:
     queue = name()
     named = {key.replace("_", "-"): value for key, value in arguments.items()}
@@ -129,7 +135,74 @@ def test_without_a_dead_letter_exchange_the_message_is_dropped(channel, name):
     assert channel.bodies(1) == ["lives"]
 
 
+def test_a_kill_does_not_begin_the_counts_anew(restartable_broker, connect, name):
+    channel = connect().channel()
+    queue = _queue(channel, name)
+    channel.publish("", queue, "body")
+    channel.nack(channel.await_message(queue, no_ack=False).delivery_tag)
+    channel.reject(channel.await_message(queue, no_ack=False).delivery_tag)
+    # Its confirm says that what was before it is kept too.
+    channel.publish_all("", queue, ["later"], {"delivery_mode": 2})
+    restartable_broker.kill()
+    channel = connect().channel()
+    message = channel.await_message(queue, no_ack=False)
+    assert (message.body, message.redelivered) == (b"body", True)
+    assert message.headers.plain() == {"x-acquired-count": 2, "x-delivery-count": 1}
+
+
+@pytest.mark.beyond
+@pytest.mark.parametrize("counting, deliveries", [("target", 5), ("all", 3)])
+def test_a_classic_queue_that_counts_has_a_limit_too(channel, name, counting, deliveries):
+    dead, queue = channel.exclusive_queue(), name()
+    arguments = {
+        "x-attempt-counting": counting,
+        "x-delivery-limit": 2,
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": dead,
+    }
+    channel.declare_queue(queue, durable=True, arguments=arguments)
+    channel.publish("", queue, "body")
+    channel.consume(queue, "t")
+    channel.consume(dead, "dead", no_ack=True)
+    for attempt in range(deliveries):
+        delivery = channel.expect("basic.deliver")
+        assert delivery.consumer_tag == "t"
+        (channel.reject if attempt % 2 == 0 else channel.nack)(delivery.delivery_tag)
+    delivery = channel.expect("basic.deliver")
+    assert delivery.consumer_tag == "dead"
+    assert delivery.headers.plain()["x-first-death-reason"] == "delivery_limit"
+
+
+@pytest.mark.beyond
+def test_an_unknown_counting_is_refused(channel, name):
+    queue = name()
+    channel.send("queue.declare", queue=queue, durable=True, arguments={"x-attempt-counting": "some"})
+    where = f"for queue '{queue}' in vhost '{channel.vhost}'"
+    text = f"PRECONDITION_FAILED - invalid arg 'x-attempt-counting' {where}: invalid_attempt_counting"
+    channel.expect_close(406, text, "queue.declare")
+
+
 # --- the ack timeout
+
+
+def test_a_message_taken_by_get_is_overdue_too_and_costs_the_channel(connection, channel, name):
+    queue, other = _queue(channel, name, x_consumer_timeout=1000), connection.channel()
+    other.publish("", queue, "body")
+    other.await_message(queue, no_ack=False)
+    other.expect_outcome(Close(406, OVERDUE, (0, 0)))
+    assert channel.await_message(queue).redelivered
+
+
+def test_what_a_consumer_says_counts_before_what_its_queue_says(connection, channel, name):
+    queue, other = _queue(channel, name, x_consumer_timeout=500), connection.channel()
+    channel.consume(queue, "patient", arguments={"x-consumer-timeout": 60000})
+    channel.publish("", queue, "body")
+    channel.deliveries(1)
+    # One of the queue's own timeout, which comes later, is overdue first.
+    other.consume(queue, "hasty")
+    channel.publish_all("", queue, ["1", "2"])
+    assert other.answer("basic.cancel").consumer_tag == "hasty"
+    channel.call("basic.cancel", consumer_tag="patient")
 
 
 def _overdue(channel, queue) -> int:
@@ -178,9 +251,5 @@ def test_an_overdue_consumer_that_cannot_be_cancelled_loses_its_channel(connect,
     consumer.consume(queue)
     channel.publish("", queue, "body")
     consumer.expect("basic.deliver")
-    text = re.compile(
-        r"PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out\. Timeout value used: -?\d+ ms\. "
-        r"This timeout value can be configured, see consumers doc guide to learn more"
-    )
-    consumer.expect_outcome(Close(406, text, (0, 0)))
+    consumer.expect_outcome(Close(406, OVERDUE, (0, 0)))
     assert channel.await_message(queue).redelivered

@@ -123,3 +123,33 @@ def test_without_the_argument_all_are_served(channel):
         channel.consume(queue, tag)
     channel.publish_all("", queue, ["1", "2"])
     assert sorted(_tags(channel.deliveries(2))) == ["first", "second"]
+
+
+def test_a_quorum_queue_serves_a_higher_priority_once_the_active_one_is_done(connection, channel, make_queue):
+    queue, important = make_queue("quorum"), connection.channel()
+    channel.prefetch(2)
+    channel.consume(queue, "first")
+    channel.publish_all("", queue, ["1", "2", "3"])
+    channel.deliveries(2)
+    important.consume(queue, "important", arguments={"x-priority": 5})
+    channel.ack(1)
+    channel.expect_nothing(queue)
+    important.expect_nothing(queue)
+    channel.ack(2)
+    assert _tags(important.deliveries(1)) == ["important"]
+
+
+def test_an_idle_active_consumer_of_a_quorum_queue_gives_way_at_once(channel, make_queue):
+    queue = make_queue("quorum")
+    channel.consume(queue, "first")
+    channel.consume(queue, "important", arguments={"x-priority": 5})
+    channel.publish_all("", queue, ["1"])
+    assert _tags(channel.deliveries(1)) == ["important"]
+
+
+def test_a_classic_queue_stays_with_its_active_consumer(channel, make_queue):
+    queue = make_queue("classic")
+    channel.consume(queue, "first")
+    channel.consume(queue, "important", arguments={"x-priority": 5})
+    channel.publish_all("", queue, ["1"])
+    assert _tags(channel.deliveries(1)) == ["first"]

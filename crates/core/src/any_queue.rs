@@ -82,6 +82,15 @@ impl AnyQueue {
         }
     }
 
+    /// See [`Queue::overtakes`]. Nothing overtakes in a stream.
+    #[must_use]
+    pub fn overtakes(&self, command: &Command) -> bool {
+        match self {
+            Self::Queue(queue) => queue.overtakes(command),
+            Self::Stream(_) => false,
+        }
+    }
+
     /// See [`Queue::hands_out_each`]. What a stream hands out depends on the store, not on batches.
     #[must_use]
     pub fn hands_out_each(&self) -> bool {

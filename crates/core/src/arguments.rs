@@ -7,6 +7,8 @@ use std::borrow::Cow;
 
 use leveret_wire::value::{FieldTable, FieldValue, ShortString};
 
+use crate::record::Attempts;
+
 mod check;
 mod queue_type;
 mod retry;
@@ -23,6 +25,22 @@ pub(crate) const ALTERNATE_EXCHANGE: &str = "alternate-exchange";
 const DEAD_LETTER_EXCHANGE: &str = "x-dead-letter-exchange";
 /// How long a stream keeps what it has.
 const MAX_AGE: &str = "x-max-age";
+/// How often a message may come back.
+const DELIVERY_LIMIT: &str = "x-delivery-limit";
+/// Which returns count: `target` or `all`. An argument of this broker; a classic queue that has it takes a delivery
+/// limit as well.
+const ATTEMPT_COUNTING: &str = "x-attempt-counting";
+/// Within which time a message is to be acked.
+const CONSUMER_TIMEOUT: &str = "x-consumer-timeout";
+
+/// Within which time a message of a quorum queue is to be acked when nobody says otherwise: RabbitMQ's half an hour.
+pub const ACK_TIMEOUT_MILLIS: u64 = 30 * 60 * 1000;
+/// How often a message of a quorum queue may come back when nobody says otherwise.
+const QUORUM_DELIVERY_LIMIT: u64 = 20;
+/// The highest priority in a quorum queue.
+const QUORUM_PRIORITY_MAX: u8 = 31;
+/// The priority there of a message that says none.
+const QUORUM_PRIORITY: u8 = 4;
 
 /// What a queue does beyond keeping messages in order; from the arguments it was declared with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,6 +49,8 @@ pub struct QueueSettings {
     pub queue_type: QueueType,
     /// Messages are handed out by priority, from this one down; 0 ignores priorities.
     pub max_priority: u8,
+    /// The priority of a message that says none.
+    pub default_priority: u8,
     /// Only one consumer is served; the others wait until it is gone.
     pub single_active_consumer: bool,
     /// Ready messages the queue keeps.
@@ -49,6 +69,34 @@ pub struct QueueSettings {
     pub dead_letter: Option<DeadLetter>,
     /// What happens to messages that come back.
     pub retry: Option<RetrySettings>,
+    /// Dead messages are kept until all their new queues have taken them.
+    pub dead_letter_at_least_once: bool,
+    /// How often a message may come back; `None` for any number.
+    pub delivery_limit: Option<u64>,
+    /// Which returns count to the limit; `None` when nobody counts.
+    pub attempt_counting: Option<AttemptCounting>,
+    /// Within which time a message is to be acked, unless its consumer says otherwise; `None` for any.
+    pub ack_timeout_millis: Option<u64>,
+}
+
+/// Which returns of a message count to its delivery limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttemptCounting {
+    /// `basic.reject` and the end of a channel, not `basic.nack` and `basic.recover`: RabbitMQ's way.
+    Failures,
+    /// Every one.
+    All,
+}
+
+impl AttemptCounting {
+    /// What of these attempts counts to the limit.
+    #[must_use]
+    pub const fn counted(self, attempts: Attempts) -> u32 {
+        match self {
+            Self::Failures => attempts.failed,
+            Self::All => attempts.all,
+        }
+    }
 }
 
 /// What a full queue does.
@@ -81,36 +129,69 @@ impl QueueSettings {
             u64::try_from(value).ok()
         };
         let text = |key: &str| arguments.get(key.as_bytes())?.as_bytes();
+        let queue_type = QueueType::of(arguments);
+        let is_quorum = queue_type == QueueType::Quorum;
         let max_priority = number("x-max-priority").and_then(|max| u8::try_from(max).ok());
         let single_active_consumer = arguments
             .get(b"x-single-active-consumer")
             .and_then(FieldValue::as_bool);
+        let dead_letter = dead_letter(text);
+        let overflow = match text("x-overflow") {
+            Some(b"reject-publish") => Overflow::RejectPublish,
+            Some(b"reject-publish-dlx") if !is_quorum => Overflow::RejectPublishDeadLetter,
+            Some(_) | None => Overflow::DropHead,
+        };
+        // Else it has nowhere to wait, and is at-most-once like any other.
+        let can_wait = dead_letter.is_some() && overflow == Overflow::RejectPublish;
         Self {
-            queue_type: QueueType::of(arguments),
-            // Of 0 RabbitMQ makes two levels, as of 1.
-            max_priority: max_priority.map_or(0, |max| max.max(1)),
+            queue_type,
+            max_priority: if is_quorum {
+                QUORUM_PRIORITY_MAX
+            } else {
+                // Of 0 RabbitMQ makes two levels, as of 1.
+                max_priority.map_or(0, |max| max.max(1))
+            },
+            default_priority: if is_quorum { QUORUM_PRIORITY } else { 0 },
             single_active_consumer: single_active_consumer.unwrap_or(false),
             max_length: number("x-max-length"),
             max_length_bytes: number("x-max-length-bytes"),
-            overflow: match text("x-overflow") {
-                Some(b"reject-publish") => Overflow::RejectPublish,
-                Some(b"reject-publish-dlx") => Overflow::RejectPublishDeadLetter,
-                Some(_) | None => Overflow::DropHead,
-            },
+            overflow,
             message_ttl_millis: number("x-message-ttl"),
             lazy_expiry: text("x-expiry") == Some(b"lazy"),
             expires_millis: number("x-expires"),
             retry: RetrySettings::of(arguments),
-            dead_letter: text("x-dead-letter-exchange").map(|exchange| {
-                let name = ShortString::try_from(exchange).ok();
-                let key = text("x-dead-letter-routing-key").map(ShortString::try_from);
-                DeadLetter {
-                    // A key that is too long leads nowhere either.
-                    exchange: name.filter(|_| !matches!(key, Some(Err(_)))),
-                    routing_key: key.and_then(Result::ok),
-                }
-            }),
+            dead_letter_at_least_once: can_wait
+                && text("x-dead-letter-strategy") == Some(b"at-least-once"),
+            dead_letter,
+            delivery_limit: delivery_limit(arguments, is_quorum),
+            attempt_counting: match text(ATTEMPT_COUNTING) {
+                Some(b"target") => Some(AttemptCounting::Failures),
+                Some(_) => Some(AttemptCounting::All),
+                None => is_quorum.then_some(AttemptCounting::Failures),
+            },
+            ack_timeout_millis: is_quorum
+                .then(|| number(CONSUMER_TIMEOUT).unwrap_or(ACK_TIMEOUT_MILLIS)),
         }
+    }
+}
+
+fn dead_letter<'a>(text: impl Fn(&str) -> Option<&'a [u8]>) -> Option<DeadLetter> {
+    let exchange = text(DEAD_LETTER_EXCHANGE)?;
+    let name = ShortString::try_from(exchange).ok();
+    let key = text("x-dead-letter-routing-key").map(ShortString::try_from);
+    Some(DeadLetter {
+        // A key that is too long leads nowhere either.
+        exchange: name.filter(|_| !matches!(key, Some(Err(_)))),
+        routing_key: key.and_then(Result::ok),
+    })
+}
+
+/// A limit below zero is none, and what is no number is no word about it.
+fn delivery_limit(arguments: &FieldTable, is_quorum: bool) -> Option<u64> {
+    let limit = arguments.get(DELIVERY_LIMIT.as_bytes());
+    match limit.and_then(FieldValue::as_integer) {
+        Some(limit) => u64::try_from(limit).ok(),
+        None => is_quorum.then_some(QUORUM_DELIVERY_LIMIT),
     }
 }
 
@@ -121,6 +202,21 @@ pub(crate) fn with_type(mut arguments: FieldTable, default: QueueType) -> FieldT
         arguments.push(key, FieldValue::text(default.name()));
     }
     arguments
+}
+
+/// The arguments of a queue that are compared with those of a second declare, in their order.
+pub(crate) fn compared(known: &FieldTable) -> Vec<&'static str> {
+    let own = QueueType::of(known).arguments();
+    let others = QueueType::ALL.iter().flat_map(|other| other.arguments());
+    // An argument of another type is only there when this queue was allowed to have it.
+    let allowed = others.filter(|key| known.get(key.as_bytes()).is_some());
+    let mut compared = own.to_vec();
+    for key in allowed {
+        if !compared.contains(key) {
+            compared.push(key);
+        }
+    }
+    compared
 }
 
 /// A value as it is compared: ages by their length.

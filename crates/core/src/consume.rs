@@ -59,10 +59,11 @@ impl Consuming {
             true => check.integer(PRIORITY)?,
             false => None,
         };
-        if takes(TIMEOUT)
-            && let Some(number) = check.integer(TIMEOUT)?
-            && number < 0
-        {
+        let timeout = match takes(TIMEOUT) {
+            true => check.integer(TIMEOUT)?,
+            false => None,
+        };
+        if let Some(number) = timeout.filter(|number| *number < 0) {
             return Err(check.invalid(TIMEOUT, format!("{{value_negative,{number}}}")));
         }
         let start = match takes(X_STREAM_OFFSET) {
@@ -82,6 +83,7 @@ impl Consuming {
         if queue_type != QueueType::Stream {
             return Ok(Self::Taking(ConsumerSettings {
                 priority: priority.unwrap_or_default(),
+                ack_timeout_millis: timeout.and_then(|number| u64::try_from(number).ok()),
                 ..settings
             }));
         }

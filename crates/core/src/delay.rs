@@ -411,7 +411,7 @@ impl Delay {
             // Sooner ones have pushed the horizon forward: what was read does not begin there.
             return;
         }
-        let Refilled { rows, next } = refilled;
+        let Refilled { rows, next, .. } = refilled;
         let read = rows.into_iter().map(|row| {
             let held = Held {
                 message: row.message,

@@ -50,6 +50,37 @@ number! {
     Timestamp
 }
 
+/// One handing out of a message. When the same message is handed out again, it is another one: what is said of
+/// an earlier one does not touch it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Handout(u32);
+
+impl Handout {
+    /// Wraps a number that came from a queue or a test.
+    #[must_use]
+    pub const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// The next one of the same queue. After four billion the numbers begin anew: nobody holds a
+    /// delivery for so long.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
+
+/// Where a message in somebody's hands comes from: what a delivery tag stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct HandedOut {
+    /// The queue.
+    pub queue: QueueId,
+    /// Its position there.
+    pub seq: Seq,
+    /// Which handing out of it.
+    pub handout: Handout,
+}
+
 impl Seq {
     /// The position behind this one.
     #[must_use]

@@ -12,21 +12,24 @@
 //!
 //! A queue keeps in memory what is unacked, what is transient, and a window of what is stored at its
 //! head. Stored messages behind the window are *cold*: counted, and read back in order before they
-//! are needed, so that memory does not grow with the backlog. A queue with priorities keeps what it
-//! takes in memory, because a later message may come before an earlier one; what was stored before the
-//! start is cold there too, and read one priority after the other.
+//! are needed, so that memory does not grow with the backlog. In a queue with priorities each of them has
+//! its cold messages, because a later message may come before an earlier one; of what was stored before
+//! the start only the total is known, and it is read one priority after the other.
 //!
-//! Always true: messages are handed out in order of priority and seq, also after a return; and a command
-//! that has an answer gets exactly one. True between two calls, and [`Queue::check`] is the same list
-//! as code:
+//! Always true: messages are handed out in order of priority and seq, also after a return, except that a
+//! quorum queue hands out first what came back; and a command that has an answer gets exactly one. True
+//! between two calls, and [`Queue::check`] is the same list as code:
 //! * a message is in exactly one of `ready`, `unacked`, `dying`, what is held back and the cold range;
 //! * exactly the ready messages that expire are in `due`;
 //! * every stored message in memory stands before the cold range, except those that die;
 //! * the stored counters count what is stored, in memory and cold;
 //! * a get waits only for a refill that is under way;
+//! * attempts are counted of messages that are there, of those in the cold range only from before the start;
 //! * no consumer holds more unacked messages than its prefetch;
 //! * exactly the consumers with credit stand in line for the next message.
 
+mod ack_timeout;
+mod attempts;
 mod cold;
 mod command;
 mod consumers;
@@ -40,25 +43,29 @@ mod report;
 mod retry;
 mod settle;
 mod spill;
+mod spot;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-pub use self::{
-    cold::Refill,
-    command::{Command, Outcome, Refilled, RequestId, StoredMessage},
-    consumers::ConsumerSettings,
-    effects::{Answer, Confirm, DeathReason, Delivery, Effects, Got, Transfer},
-    report::{ConsumerReport, Counters, Report},
-};
 use self::{
+    ack_timeout::AckTimes,
+    attempts::Count,
     cold::{Cold, Window},
     consumers::Consumers,
     retry::Retries,
     spill::Spilled,
+    spot::Spot,
+};
+pub use self::{
+    cold::Refill,
+    command::{Command, Outcome, Refilled, RequestId, StoredMessage},
+    consumers::ConsumerSettings,
+    effects::{Answer, Confirm, DeathReason, Delivery, Effects, Got, Overdue, Transfer},
+    report::{ConsumerReport, Counters, Report},
 };
 use crate::{
-    arguments::QueueSettings,
-    ids::{ChannelKey, ConsumerId, QueueId, Seq, Timestamp},
+    arguments::{QueueSettings, QueueType},
+    ids::{ChannelKey, Handout, QueueId, Seq, Timestamp},
     message::Message,
     record::{QueueState, Write},
 };
@@ -81,23 +88,6 @@ pub struct Depth {
     pub unacked: u64,
 }
 
-/// Where a message stands in the order of its queue: higher priorities first, older ones first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Spot {
-    /// 255 - priority, as in the store's keys.
-    class: u8,
-    seq: Seq,
-}
-
-impl Spot {
-    /// The class of priority 0, and so of every message in a queue without priorities.
-    const LAST_CLASS: u8 = 255;
-
-    const fn priority(self) -> u8 {
-        Self::LAST_CLASS - self.class
-    }
-}
-
 #[derive(Debug, Clone)]
 struct Ready {
     message: Message,
@@ -115,19 +105,13 @@ struct Unacked {
 
 /// Who has an unacked message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Holder {
-    Consumer(ConsumerId),
-    /// A `basic.get`; it has no prefetch.
-    Get(ChannelKey),
-}
-
-impl Holder {
-    const fn channel(&self) -> ChannelKey {
-        match self {
-            Self::Consumer(consumer) => consumer.channel,
-            Self::Get(channel) => *channel,
-        }
-    }
+struct Holder {
+    channel: ChannelKey,
+    /// Which consumer of the channel; 0 for a `basic.get`, which has no prefetch.
+    number: u32,
+    handout: Handout,
+    /// When the message is taken back.
+    due: ack_timeout::Due,
 }
 
 /// A `basic.get` that met a queue whose head is still being read.
@@ -167,6 +151,15 @@ pub struct Queue {
     /// Those of the cold range that expire, as far as they came in this run.
     cold_due: BTreeSet<(Timestamp, Spot)>,
     unacked: BTreeMap<Seq, Unacked>,
+    last_handout: Handout,
+    /// When unacked messages are overdue.
+    acks: AckTimes,
+    /// Of messages that came back, how often. Nothing of others, and nothing where nobody counts.
+    attempts: BTreeMap<Seq, Count>,
+    /// Messages that came back so far to the front of a quorum queue.
+    turns: u64,
+    /// No message that stands there has a place below.
+    lowest_turned: Seq,
     /// Dead messages that nobody else has yet.
     dying: BTreeMap<Seq, Ready>,
     /// Those that have arrived elsewhere while rows were being read, and may come back with them.
@@ -224,6 +217,11 @@ impl Queue {
             cold: Cold::of(stored),
             cold_due: BTreeSet::new(),
             unacked: BTreeMap::new(),
+            last_handout: Handout::default(),
+            acks: AckTimes::default(),
+            attempts: BTreeMap::new(),
+            turns: 0,
+            lowest_turned: Seq::default(),
             dying: BTreeMap::new(),
             arrived: BTreeSet::new(),
             consumers: Consumers::default(),
@@ -250,7 +248,8 @@ impl Queue {
     pub fn with_settings(mut self, settings: QueueSettings) -> Self {
         self.cold.start_at(Spot::LAST_CLASS - settings.max_priority);
         if settings.single_active_consumer {
-            self.consumers.serve_one_only();
+            let gives_way = settings.queue_type == QueueType::Quorum;
+            self.consumers.serve_one_only(gives_way);
         }
         let retry = settings.retry.clone();
         self.retries = retry.map(|retry| Box::new(Retries::new(retry)));
@@ -315,7 +314,11 @@ impl Queue {
                 });
                 self.serve_gets(effects);
             }
-            Command::Settle { seq, outcome } => self.settle(seq, outcome, effects),
+            Command::Settle {
+                seq,
+                handout,
+                outcome,
+            } => self.settle(seq, handout, outcome, effects),
             Command::Release { channel, ended } => self.release(channel, ended, effects),
             Command::Purge { request } => {
                 let purged = self.purge(effects);
@@ -329,8 +332,9 @@ impl Queue {
                 let answer = self.delete(if_unused, if_empty, effects);
                 effects.answers.push((request, answer));
             }
+            Command::Tick => self.take_back_overdue(effects),
             // Nothing such was asked for.
-            Command::Tick | Command::Told(_) => {}
+            Command::Told(_) => {}
             Command::Transferred { seq } => self.transferred(seq, effects),
             Command::Refilled(refilled) => self.refilled(refilled, effects),
         }
@@ -354,8 +358,16 @@ impl Queue {
     /// The counters of an orderly stop: from now on nobody is handed anything, and what was is known.
     #[must_use]
     pub fn state_at_stop(&self) -> Option<Write> {
+        // Where attempts are counted, whatever was handed out and is still here has come back and been counted.
+        let is_told_by_attempts =
+            self.settings.attempt_counting.is_some() && self.unacked.is_empty();
         let state = QueueState {
             consumed: false,
+            delivered_below: if is_told_by_attempts {
+                self.redelivered_below
+            } else {
+                self.state.delivered_below
+            },
             ..self.stored_state()
         };
         (self.durable && !self.is_deleted).then_some(Write::State {
@@ -498,26 +510,33 @@ impl Queue {
             .map(|(seq, ready)| (self.spot(seq, &ready.message), ready));
         for (spot, ready) in ready.chain(unacked).chain(dying).chain(waiting) {
             let seq = spot.seq;
-            if spot != self.spot(seq, &ready.message) {
+            if spot.before_its_return() != self.spot(seq, &ready.message) {
                 return Err(format!("message {seq} stands in the wrong place: {spot:?}"));
+            }
+            if spot.has_turn() && seq < self.lowest_turned {
+                return Err(format!("message {seq} came back unseen"));
             }
             if seq >= self.state.next {
                 return Err(format!(
                     "message {seq} has a place that is still to be given"
                 ));
             }
-            if ready.stored && self.is_cold(spot) && !self.dying.contains_key(&seq) {
+            let is_cold = self.cold.covers(spot.before_its_return());
+            if ready.stored && is_cold && !self.dying.contains_key(&seq) {
                 return Err(format!("message {seq} is in memory and in the cold range"));
             }
         }
-        Ok(())
+        self.check_attempts()
     }
 
     /// Nothing is stored below this position.
     fn head(&self) -> Seq {
         let unacked = self.unacked.keys().next().copied();
+        let first = self.ready.first_key_value();
+        let turned = first.filter(|(spot, _)| spot.has_turn());
         self.first_of_each_class()
             .map(|spot| spot.seq)
+            .chain(turned.map(|_| self.lowest_turned))
             .chain(unacked)
             .chain(self.dying.keys().next().copied())
             .chain(self.waiting().map(|(seq, _)| seq).next())
@@ -533,34 +552,25 @@ impl Queue {
         }
     }
 
-    /// The oldest ready message of each priority; one look at the map for each.
+    /// The oldest ready message of each priority, without those that came back to the front; one look at
+    /// the map for each.
     fn first_of_each_class(&self) -> impl Iterator<Item = Spot> {
         let first = |class| {
-            let from = Spot {
-                class,
-                seq: Seq::default(),
-            };
+            let from = Spot::in_order(class, Seq::default());
             self.ready.range(from..).next().map(|(&spot, _)| spot)
         };
-        std::iter::successors(first(0), move |spot| first(spot.class.checked_add(1)?))
+        std::iter::successors(first(0), move |spot| first(spot.class().checked_add(1)?))
     }
 
     fn spot(&self, seq: Seq, message: &Message) -> Spot {
         let priority = match self.settings.max_priority {
             0 => 0,
-            max => message.priority().unwrap_or(0).min(max),
+            max => {
+                let priority = message.priority();
+                priority.unwrap_or(self.settings.default_priority).min(max)
+            }
         };
-        Spot {
-            class: Spot::LAST_CLASS - priority,
-            seq,
-        }
-    }
-
-    /// Whether a stored message of this place is on disk only.
-    fn is_cold(&self, spot: Spot) -> bool {
-        // Without priorities nothing stored may stand behind what is cold, else it would overtake.
-        let is_new = self.settings.max_priority > 0 && spot.seq >= self.cold.until();
-        self.cold.from().is_some_and(|from| spot >= from) && !is_new
+        Spot::in_order(Spot::LAST_CLASS - priority, seq)
     }
 
     fn insert_ready(&mut self, spot: Spot, ready: Ready) {
@@ -590,7 +600,7 @@ impl Queue {
 
     /// The message is gone for good.
     fn forget(&mut self, spot: Spot, ready: &Ready, effects: &mut Effects) {
-        if self.retries.is_some() {
+        if !self.attempts.is_empty() {
             self.forget_attempts(spot.seq, effects);
         }
         if !ready.stored {

@@ -335,6 +335,34 @@ pub enum Refusal {
         /// Its vhost.
         vhost: ShortString,
     },
+    /// A delete with a condition that queues of this type know nothing of.
+    #[error(
+        "cannot delete queue '{name}' in vhost '{vhost}'. queue.delete operations with {condition} flag \
+         set are not supported by {} queues", .queue_type.name()
+    )]
+    UnsupportedCondition {
+        /// `if-unused` or `if-empty`.
+        condition: &'static str,
+        /// The type.
+        queue_type: QueueType,
+        /// The queue.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+    },
+    /// `basic.get` past the consumer that a queue serves alone.
+    #[error(
+        "cannot obtain access to locked queue '{name}' in vhost '{vhost}'. basic.get operations are not \
+         supported by <<\"{}\">> queues with single active consumer", .queue_type.name()
+    )]
+    GetPastActiveConsumer {
+        /// The type.
+        queue_type: QueueType,
+        /// The queue.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+    },
     /// Something this broker does not do yet; `what` is a whole sentence.
     #[error("{what}")]
     NotImplemented {
@@ -407,7 +435,7 @@ impl Refusal {
             | Self::AccessRefused { .. }
             | Self::TopicRefused { .. }
             | Self::ReplyAddressBound => ReplyCode::AccessRefused,
-            Self::Locked { .. } => ReplyCode::ResourceLocked,
+            Self::Locked { .. } | Self::GetPastActiveConsumer { .. } => ReplyCode::ResourceLocked,
             Self::EmptyExchangeType
             | Self::UnknownExchangeType { .. }
             | Self::Inequivalent { .. }
@@ -430,6 +458,7 @@ impl Refusal {
             Self::ReplyAddressGet { .. }
             | Self::UnsupportedByType { .. }
             | Self::StreamWithoutAcks { .. }
+            | Self::UnsupportedCondition { .. }
             | Self::NotImplemented { .. } => ReplyCode::NotImplemented,
             Self::VhostDeleted { .. } => ReplyCode::ConnectionForced,
             Self::DeprecatedFeature { .. } | Self::Storage { .. } => ReplyCode::InternalError,

@@ -158,7 +158,7 @@ impl Stream {
                 self.readers.remove(consumer);
                 self.no_reader_no_tail();
             }
-            Command::Settle { seq, outcome: _ } => self.readers.settle(seq),
+            Command::Settle { seq, .. } => self.readers.settle(seq),
             Command::Release { channel, ended } => self.release(channel, ended),
             Command::Told(told) => self.told(*told, effects),
             Command::Tick => self.expire(effects),

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use leveret_core::{
     ids::{ConsumerId, QueueId},
     message::Message,
-    queue::{Confirm, Delivery},
+    queue::{Confirm, Delivery, Overdue},
 };
 
 /// A connection as the rest of the broker sees it.
@@ -26,6 +26,9 @@ pub trait Outbox: Send + Sync + Debug {
 
     /// Consumers that ended with their queue.
     fn cancel(&self, consumers: &[ConsumerId]);
+
+    /// Somebody's message was taken back because it was not acked in time.
+    fn overdue(&self, overdue: Overdue);
 }
 
 /// One queue's answer to one publish.

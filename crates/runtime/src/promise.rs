@@ -143,15 +143,7 @@ impl Payer {
             let Some(reading) = reader.upgrade() else {
                 return;
             };
-            let Refill {
-                queue,
-                priority,
-                from,
-                until,
-                rows_max,
-                bytes_max,
-            } = refill;
-            match store.read_messages(queue, priority, from, until, rows_max, bytes_max) {
+            match store.refill(&refill) {
                 Ok(rows) => reading.give(rows),
                 // Nothing damaged is served and nothing is skipped: the queue stands still here.
                 Err(damage) => {

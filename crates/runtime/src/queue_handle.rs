@@ -163,6 +163,9 @@ impl QueueHandle {
         };
         guarded.queue.set_memory_short(is_memory_short);
         for command in commands.drain(..) {
+            if guarded.queue.overtakes(&command) {
+                self.hand_out(&mut guarded);
+            }
             let Guarded { queue, effects, .. } = &mut *guarded;
             queue.apply(now, command, effects);
             if queue.hands_out_each() {
@@ -331,6 +334,12 @@ impl QueueHandle {
         let missing = std::mem::take(&mut effects.missing);
         if missing > 0 {
             error!(queue = %self.record.name, missing, "stored messages were counted but not found");
+        }
+        // Behind whatever they were handed last.
+        for overdue in effects.overdue.drain(..) {
+            if let Some(outbox) = self.services.registry.outbox(overdue.channel.connection) {
+                outbox.overdue(overdue);
+            }
         }
         if !effects.transfers.is_empty()
             && let Some(to) = dead_letter

@@ -299,6 +299,7 @@ impl VhostHandle {
                 from = Some(id);
                 settles.push(Command::Settle {
                     seq: got.seq,
+                    handout: got.handout,
                     outcome,
                 });
                 taken.push(Taken {
@@ -563,6 +564,7 @@ impl VhostHandle {
                 Err(Refusal::NotFound { .. }) => return Ok(QueueDeleted::default()),
                 Err(refusal) => return Err(refusal),
             };
+            check_conditions(&record, if_unused, if_empty)?;
             self.delete(&mut applier, &record, if_unused, if_empty)?
         };
         self.services.metadata_stored().await;
@@ -656,6 +658,7 @@ impl VhostHandle {
         }
         let handle = self.usable_queue(name, channel.connection)?;
         refuse_stream(handle.record(), "basic.get")?;
+        check_get(handle.record())?;
         handle.announce_consumers().await;
         match handle
             .ask(|request| Command::Get {
@@ -995,6 +998,40 @@ fn refuse_stream(queue: &QueueRecord, operation: &'static str) -> Result<(), Ref
             vhost: queue.vhost.clone(),
         }),
     }
+}
+
+/// A quorum queue is deleted without conditions only.
+fn check_conditions(record: &QueueRecord, if_unused: bool, if_empty: bool) -> Result<(), Refusal> {
+    let condition = match (if_unused, if_empty) {
+        (true, _) => "if-unused",
+        (false, true) => "if-empty",
+        (false, false) => return Ok(()),
+    };
+    let queue_type = QueueType::of(&record.arguments);
+    match queue_type {
+        QueueType::Quorum => Err(Refusal::UnsupportedCondition {
+            condition,
+            queue_type,
+            name: record.name.clone(),
+            vhost: record.vhost.clone(),
+        }),
+        QueueType::Classic | QueueType::Stream => Ok(()),
+    }
+}
+
+/// A quorum queue that serves one consumer only serves nobody else.
+fn check_get(record: &QueueRecord) -> Result<(), Refusal> {
+    let queue_type = QueueType::of(&record.arguments);
+    let is_single = record.arguments.get(b"x-single-active-consumer");
+    let is_single = is_single.and_then(FieldValue::as_bool).unwrap_or(false);
+    if queue_type == QueueType::Quorum && is_single {
+        return Err(Refusal::GetPastActiveConsumer {
+            queue_type,
+            name: record.name.clone(),
+            vhost: record.vhost.clone(),
+        });
+    }
+    Ok(())
 }
 
 fn refuse_reply_address(binding: &BindingRecord) -> Result<(), Refusal> {

@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use leveret_core::{
-    ids::{ChannelKey, ConnectionId, ConsumerId, QueueId, Seq},
+    ids::{ChannelKey, ConnectionId, ConsumerId, Handout, QueueId, Seq},
     message::{Message, MessageParts},
-    queue::{Command, Confirm, ConsumerSettings, Delivery, Outcome},
+    queue::{Command, Confirm, ConsumerSettings, Delivery, Outcome, Overdue},
     record::{BindingRecord, Destination},
     refusal::Refusal,
     vhost::{ExchangeDeclare, QueueDeclare},
@@ -33,9 +33,10 @@ struct Recorder {
 struct Came {
     bodies: Vec<String>,
     redelivered: Vec<bool>,
-    seqs: Vec<Seq>,
+    held: Vec<(Seq, Handout)>,
     confirmed: BTreeMap<u64, u32>,
     cancelled: Vec<ConsumerId>,
+    overdue: Vec<Overdue>,
     /// Deliveries after which it says that it is full.
     room: Option<usize>,
 }
@@ -47,7 +48,7 @@ impl Outbox for Recorder {
             came.bodies
                 .push(String::from_utf8_lossy(delivery.message.body()).into_owned());
             came.redelivered.push(delivery.redelivered);
-            came.seqs.push(delivery.seq);
+            came.held.push((delivery.seq, delivery.handout));
         }
         self.changed.notify_all();
         match came.room {
@@ -67,6 +68,11 @@ impl Outbox for Recorder {
 
     fn reply(&self, _consumer: ConsumerId, message: &Message) {
         panic!("nobody here asked for replies: {message:?}");
+    }
+
+    fn overdue(&self, overdue: Overdue) {
+        self.came.lock().overdue.push(overdue);
+        self.changed.notify_all();
     }
 
     fn cancel(&self, consumers: &[ConsumerId]) {
@@ -255,6 +261,7 @@ const MANUAL: ConsumerSettings = ConsumerSettings {
     no_ack: false,
     exclusive: false,
     priority: 0,
+    ack_timeout_millis: None,
 };
 const ONE: ConsumerSettings = ConsumerSettings {
     prefetch: 1,
@@ -466,12 +473,13 @@ async fn an_ack_before_the_write_leaves_nothing_behind() {
     broker
         .outbox
         .wait_until("all are delivered", |came| came.bodies.len() == 200);
-    let seqs = std::mem::take(&mut broker.outbox.came.lock().seqs);
-    let settle = |seq| Command::Settle {
+    let held = std::mem::take(&mut broker.outbox.came.lock().held);
+    let settle = |(seq, handout)| Command::Settle {
         seq,
+        handout,
         outcome: Outcome::Acked,
     };
-    queue.submit(&mut seqs.into_iter().map(settle).collect());
+    queue.submit(&mut held.into_iter().map(settle).collect());
     broker
         .outbox
         .wait_until("all are confirmed", |came| came.confirmed.len() == 200);
@@ -619,12 +627,13 @@ async fn a_full_queue_makes_room_before_a_later_ack_of_the_batch_does() {
     let queue = broker.declare("q", with("x-max-length", 1)).await;
     broker.consume("q", ONE).await;
     queue.submit(&mut vec![enqueue(message("held", false))]);
-    let held = broker.outbox.came.lock().seqs[0];
+    let (seq, handout) = broker.outbox.came.lock().held[0];
     queue.submit(&mut vec![
         enqueue(message("dropped", false)),
         enqueue(message("last", false)),
         Command::Settle {
-            seq: held,
+            seq,
+            handout,
             outcome: Outcome::Acked,
         },
     ]);

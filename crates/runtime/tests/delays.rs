@@ -45,6 +45,10 @@ struct Came {
 }
 
 impl Outbox for Recorder {
+    fn overdue(&self, overdue: leveret_core::queue::Overdue) {
+        panic!("nobody here waits for acks: {overdue:?}");
+    }
+
     fn deliver(&self, _queue: QueueId, deliveries: &[Delivery]) -> Pressure {
         let now = Clock.now().get();
         let bodies = deliveries.iter().map(|delivery| delivery.message.body());

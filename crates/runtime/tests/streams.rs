@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use leveret_core::{
-    ids::{ChannelKey, ConsumerId, QueueId, Seq},
+    ids::{ChannelKey, ConsumerId, Handout, QueueId, Seq},
     message::{Message, MessageParts},
-    queue::{Command, Confirm, ConsumerSettings, Delivery, Outcome},
+    queue::{Command, Confirm, ConsumerSettings, Delivery, Outcome, Overdue},
     refusal::Refusal,
     vhost::QueueDeclare,
 };
@@ -59,6 +59,10 @@ impl Outbox for Recorder {
     }
 
     fn cancel(&self, _consumers: &[ConsumerId]) {}
+
+    fn overdue(&self, overdue: Overdue) {
+        panic!("a stream waits for acks for ever: {overdue:?}");
+    }
 }
 
 impl Recorder {
@@ -180,6 +184,7 @@ impl Scenario {
             let held = std::mem::take(&mut self.outbox.came.lock().held);
             let settle = |(_, seq)| Command::Settle {
                 seq,
+                handout: Handout::default(),
                 outcome: Outcome::Acked,
             };
             stream.submit(&mut held.into_iter().map(settle).collect());

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use leveret_core::{
-    ids::{ChannelKey, ConnectionId, ConsumerId},
+    ids::{ChannelKey, ConnectionId, ConsumerId, HandedOut},
     queue::{Command, ConsumerSettings},
     record::{BindingRecord, Destination},
     refusal::Refusal,
@@ -408,8 +408,11 @@ impl Calls {
     async fn get(&self, get: &Get) -> Answer {
         match self.open().get(&get.queue, get.channel, get.no_ack).await {
             Ok(Some((queue, got))) => Answer::Got {
-                queue,
-                seq: got.seq,
+                at: HandedOut {
+                    queue,
+                    seq: got.seq,
+                    handout: got.handout,
+                },
                 redelivered: got.redelivered,
                 message: got.message,
                 remaining: clamped(got.remaining),

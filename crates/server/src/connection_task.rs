@@ -304,6 +304,7 @@ impl Reader {
                     }
                 }
                 () = sleep_until(deadline) => self.beat.tick(&mut self.session, &self.outbox)?,
+                () = self.outbox.has_news() => return ControlFlow::Continue(()),
             }
         }
     }

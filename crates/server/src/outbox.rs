@@ -10,9 +10,9 @@ use std::{
 
 use bytes::Bytes;
 use leveret_core::{
-    ids::{ConsumerId, QueueId, Seq},
+    ids::{ConsumerId, HandedOut, QueueId},
     message::Message,
-    queue::Delivery,
+    queue::{Delivery, Overdue},
 };
 use leveret_runtime::{
     Answered, ConnectionControl, ConnectionState, Outbox, Pressure, QueueHandle, Traffic,
@@ -45,6 +45,8 @@ pub(crate) struct ConnectionOutbox {
     sent_bytes: AtomicU64,
     /// Of its vhost, once that is open.
     traffic: OnceLock<Arc<Traffic>>,
+    /// Rings when the reader has to learn what happened without waiting for the client.
+    reader_bell: Notify,
     /// Monotonic time zero of this connection.
     started: Instant,
     /// When the writer last wrote something, in milliseconds.
@@ -96,6 +98,7 @@ impl ConnectionOutbox {
             order_bell: Notify::new(),
             sent_bytes: AtomicU64::new(0),
             traffic: OnceLock::new(),
+            reader_bell: Notify::new(),
             started,
             written_at: AtomicU64::new(0),
         }
@@ -137,6 +140,11 @@ impl ConnectionOutbox {
     /// Waits until there may be something to write.
     pub(crate) async fn rung(&self) {
         self.bell.notified().await;
+    }
+
+    /// Waits until there is news for the reader that cannot wait for the client's next bytes.
+    pub(crate) async fn has_news(&self) {
+        self.reader_bell.notified().await;
     }
 
     /// Waits until the commit at hand is decided: whether every queue accepted its publishes.
@@ -236,12 +244,18 @@ impl Outbox for ConnectionOutbox {
             let Delivery {
                 consumer,
                 seq,
+                handout,
                 redelivered,
                 message,
             } = delivery;
+            let from = HandedOut {
+                queue,
+                seq: *seq,
+                handout: *handout,
+            };
             state
                 .outgoing
-                .deliver(*consumer, queue, *seq, *redelivered, message);
+                .deliver(*consumer, from, *redelivered, message);
         }
         let is_high = state.outgoing.pending_bytes() > HIGH_WATER_BYTES;
         if is_high {
@@ -262,9 +276,8 @@ impl Outbox for ConnectionOutbox {
     fn reply(&self, consumer: ConsumerId, message: &Message) {
         self.with(|outgoing| {
             if outgoing.pending_bytes() <= REPLIES_WATER_BYTES {
-                // No ack will ask for queue and position.
-                let (queue, seq) = (QueueId::default(), Seq::default());
-                outgoing.deliver(consumer, queue, seq, false, message);
+                // No ack will ask where it came from.
+                outgoing.deliver(consumer, HandedOut::default(), false, message);
             }
         });
     }
@@ -286,6 +299,13 @@ impl Outbox for ConnectionOutbox {
         if has_commit {
             self.commit_bell.notify_one();
         }
+    }
+
+    fn overdue(&self, overdue: Overdue) {
+        if self.with(|outgoing| outgoing.take_back(overdue)) {
+            self.reader_bell.notify_one();
+        }
+        self.remove_consumers(|known| overdue.consumer == Some(*known));
     }
 
     fn cancel(&self, consumers: &[ConsumerId]) {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use leveret_core::{
     delay,
-    ids::{ChannelKey, QueueId},
+    ids::{ChannelKey, HandedOut, QueueId},
     message::{Life, Message, MessageParts},
     queue::{Command, Confirm},
     record::ExchangeKind,
@@ -479,9 +479,15 @@ fn message_of(publish: &Publish) -> Message {
 
 fn stage_settle(batches: &mut Batches, broker: &Broker, settle: Settle) {
     // A queue that is gone needs no settling.
-    if let Some(commands) = batches.of(settle.queue, || broker.queue(settle.queue)) {
+    let HandedOut {
+        queue,
+        seq,
+        handout,
+    } = settle.at;
+    if let Some(commands) = batches.of(queue, || broker.queue(queue)) {
         commands.push(Command::Settle {
-            seq: settle.seq,
+            seq,
+            handout,
             outcome: settle.outcome,
         });
     }

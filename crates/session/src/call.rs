@@ -6,7 +6,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use leveret_core::{
-    ids::{ChannelKey, ConsumerId, QueueId, Seq},
+    ids::{ChannelKey, ConsumerId, HandedOut, QueueId},
     message::Message,
     refusal::Refusal,
 };
@@ -330,10 +330,8 @@ pub enum Answer {
     },
     /// A message for `basic.get`.
     Got {
-        /// The queue it came from.
-        queue: QueueId,
-        /// Its position there.
-        seq: Seq,
+        /// Where it came from.
+        at: HandedOut,
         /// Somebody may have had it before.
         redelivered: bool,
         /// The message.

@@ -16,7 +16,7 @@ mod transaction;
 
 use bytes::{Bytes, BytesMut};
 use leveret_core::{
-    ids::{ChannelKey, ConsumerId, QueueId},
+    ids::{ChannelKey, ConsumerId, HandedOut, QueueId},
     queue::Outcome,
     refusal::Refusal,
 };
@@ -33,7 +33,6 @@ use self::{
 };
 pub(crate) use self::{
     content::{Content, Finished, Head},
-    ledger::Unacked,
     publish::Publisher,
 };
 use crate::{
@@ -244,12 +243,11 @@ impl Channel {
 
     /// A delivery was made to this channel.
     pub(crate) fn delivered(&mut self, delivered: &Delivered) {
-        self.ledger
-            .push(delivered.tag, delivered.queue, delivered.seq);
+        self.ledger.push(delivered.tag, delivered.at);
     }
 
     /// Takes everything unacked, in the order of the tags.
-    pub(crate) fn take_unacked(&mut self) -> Vec<Unacked> {
+    pub(crate) fn take_unacked(&mut self) -> Vec<HandedOut> {
         let mut unacked = Vec::new();
         self.ledger.take_all(|_, taken| unacked.push(taken));
         unacked
@@ -487,13 +485,18 @@ impl Channel {
                 multiple,
                 requeue,
             }) => {
-                self.settle(delivery_tag, multiple, negative(requeue), sink)?;
+                let outcome = if requeue {
+                    Outcome::Returned
+                } else {
+                    Outcome::Rejected
+                };
+                self.settle(delivery_tag, multiple, outcome, sink)?;
             }
             basic::Basic::Reject(basic::Reject {
                 delivery_tag,
                 requeue,
             }) => {
-                // RabbitMQ's difference between the two methods: this one says that somebody tried in vain.
+                // Unlike a nack it says that the attempt failed.
                 let outcome = if requeue {
                     Outcome::Failed
                 } else {
@@ -537,14 +540,12 @@ impl Channel {
     ) -> Result<(), ChannelError> {
         let channel = self.key;
         let mode = &mut self.mode;
-        let mut settle = |tag: DeliveryTag, at: Unacked| match mode {
+        let mut settle = |tag: DeliveryTag, at: HandedOut| match mode {
             Mode::Tx(transaction) => transaction.settle(tag, at, outcome),
             Mode::Normal | Mode::Confirm { .. } => {
-                let Unacked { queue, seq } = at;
                 sink.settle(Settle {
                     channel,
-                    queue,
-                    seq,
+                    at,
                     outcome,
                 });
             }
@@ -582,14 +583,6 @@ impl Channel {
 
     fn reply(&self, replies: &mut BytesMut, method: impl Into<Method>) {
         frame::put_method(replies, self.id(), &method.into());
-    }
-}
-
-const fn negative(requeue: bool) -> Outcome {
-    if requeue {
-        Outcome::Returned
-    } else {
-        Outcome::Rejected
     }
 }
 

@@ -20,7 +20,7 @@ mod running;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use leveret_core::ids::{ChannelKey, ConnectionId};
+use leveret_core::ids::{ChannelKey, ConnectionId, HandedOut};
 use leveret_wire::{
     frame, ids::ChannelId, method::Method, reply_code::ReplyCode, value::ShortString,
 };
@@ -28,7 +28,7 @@ use leveret_wire::{
 use self::running::{Running, Trouble};
 use crate::{
     call::{Answer, Call, ChannelEnd},
-    channel::{Then, Unacked},
+    channel::Then,
     error::{ChannelError, ConnectionError, Fault, MethodIds, NO_METHOD},
     heartbeat::{Due, Heartbeat},
     input::Input,
@@ -170,7 +170,7 @@ enum Todo {
     /// A fault to be told to the client.
     Fault(Trouble),
     /// Deliveries that `basic.recover` gives back.
-    Return(ChannelKey, Vec<Unacked>),
+    Return(ChannelKey, Vec<HandedOut>),
 }
 
 /// One connection's protocol, apart from what [`Outgoing`] does.
@@ -277,6 +277,7 @@ impl Connection {
             | Phase::Over => {
                 news.delivered.clear();
                 news.cancelled.clear();
+                news.overdue.clear();
             }
         }
     }
@@ -393,17 +394,21 @@ impl Connection {
         match self.todo.take() {
             Some(Todo::Fault(trouble)) => return Some(self.fail(trouble)),
             Some(Todo::Return(channel, unacked)) => {
-                for Unacked { queue, seq } in unacked {
+                for at in unacked {
                     let outcome = leveret_core::queue::Outcome::Returned;
                     sink.settle(Settle {
                         channel,
-                        queue,
-                        seq,
+                        at,
                         outcome,
                     });
                 }
             }
             None => {}
+        }
+        if let Phase::Running(running) = &mut self.phase
+            && let Some(trouble) = running.take_overdue()
+        {
+            return Some(self.fail(trouble));
         }
         let error = self.forced.take()?;
         match &self.phase {

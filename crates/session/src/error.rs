@@ -90,6 +90,17 @@ pub enum ChannelError {
         /// The largest sum that would have been kept.
         max: u64,
     },
+    /// A message was not acked in time, and the client cannot be told that its consumer ended, or has none.
+    #[error(
+        "delivery acknowledgement on channel {channel} timed out. Timeout value used: {timeout_millis} ms. This \
+         timeout value can be configured, see consumers doc guide to learn more"
+    )]
+    AckTimeout {
+        /// The channel.
+        channel: u16,
+        /// How long it had the message.
+        timeout_millis: u64,
+    },
     /// `tx.commit` or `tx.rollback` without `tx.select`.
     #[error("channel is not transactional")]
     NotTransactional,
@@ -114,6 +125,7 @@ impl ChannelError {
             | Self::TxInConfirm
             | Self::PartialCommit
             | Self::TransactionTooLarge { .. }
+            | Self::AckTimeout { .. }
             | Self::NotTransactional => ReplyCode::PreconditionFailed,
         }
     }

@@ -13,8 +13,9 @@ mod segments;
 
 use bytes::{Bytes, BytesMut};
 use leveret_core::{
-    ids::{ChannelKey, ConsumerId, QueueId, Seq},
+    ids::{ChannelKey, ConsumerId, HandedOut},
     message::Message,
+    queue::Overdue,
 };
 use leveret_wire::{
     frame,
@@ -47,10 +48,8 @@ pub struct Delivered {
     pub channel: ChannelKey,
     /// Its tag there.
     pub tag: DeliveryTag,
-    /// The queue it came from.
-    pub queue: QueueId,
-    /// Its position there.
-    pub seq: Seq,
+    /// Where it came from.
+    pub at: HandedOut,
 }
 
 /// What happened on the outgoing side and the [`crate::Connection`] has to learn.
@@ -58,13 +57,15 @@ pub struct Delivered {
 pub struct News {
     pub(crate) delivered: Vec<Delivered>,
     pub(crate) cancelled: Vec<ConsumerId>,
+    /// Channels that are to end, because they had messages for so many milliseconds.
+    pub(crate) overdue: Vec<(ChannelKey, u64)>,
 }
 
 impl News {
     /// Nothing happened.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.delivered.is_empty() && self.cancelled.is_empty()
+        self.delivered.is_empty() && self.cancelled.is_empty() && self.overdue.is_empty()
     }
 
     /// Deliveries that wait to be settled, in the order of their tags on each channel.
@@ -254,12 +255,31 @@ impl Outgoing {
         }
     }
 
+    /// A message was taken back because it was not acked in time. A consumer is cancelled; where that cannot be
+    /// told, the channel is to end, which the [`crate::Connection`] does when it learns of it. True in that case.
+    pub fn take_back(&mut self, overdue: Overdue) -> bool {
+        let Overdue {
+            channel,
+            consumer,
+            timeout_millis,
+        } = overdue;
+        match consumer {
+            Some(consumer) if self.capabilities.consumer_cancel_notify => {
+                self.cancel_consumer(consumer);
+                false
+            }
+            Some(_) | None => {
+                self.news.overdue.push((channel, timeout_millis));
+                true
+            }
+        }
+    }
+
     /// Hands a message to a consumer. False, and nothing is written, when it is gone.
     pub fn deliver(
         &mut self,
         consumer: ConsumerId,
-        queue: QueueId,
-        seq: Seq,
+        from: HandedOut,
         redelivered: bool,
         message: &Message,
     ) -> bool {
@@ -289,8 +309,7 @@ impl Outgoing {
             self.news.delivered.push(Delivered {
                 channel: consumer.channel,
                 tag,
-                queue,
-                seq,
+                at: from,
             });
         }
         self.segments.put_content(id, message, self.frame_max);
@@ -298,12 +317,10 @@ impl Outgoing {
     }
 
     /// Answers `basic.get` with a message. [`crate::Connection::answer`] calls it.
-    #[expect(clippy::too_many_arguments, reason = "the fields of get-ok")]
     pub fn get_ok(
         &mut self,
         channel: ChannelKey,
-        queue: QueueId,
-        seq: Seq,
+        from: HandedOut,
         redelivered: bool,
         message: &Message,
         message_count: u32,
@@ -317,8 +334,7 @@ impl Outgoing {
             self.news.delivered.push(Delivered {
                 channel,
                 tag,
-                queue,
-                seq,
+                at: from,
             });
         }
         let get_ok = basic::GetOk {
@@ -456,6 +472,7 @@ impl Outgoing {
         } else {
             into.delivered.append(&mut self.news.delivered);
             into.cancelled.append(&mut self.news.cancelled);
+            into.overdue.append(&mut self.news.overdue);
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use leveret_core::{
-    ids::{ChannelKey, QueueId, Seq},
+    ids::{ChannelKey, HandedOut},
     message::Message,
     queue::Outcome,
     record::ExchangeKind,
@@ -132,10 +132,8 @@ pub struct Publish {
 pub struct Settle {
     /// The channel that had it.
     pub channel: ChannelKey,
-    /// The queue it came from.
-    pub queue: QueueId,
-    /// Its position there.
-    pub seq: Seq,
+    /// What it had.
+    pub at: HandedOut,
     /// How it ended.
     pub outcome: Outcome,
 }

@@ -104,6 +104,16 @@ pub(crate) fn place_of_attempts_key(key: &[u8]) -> Option<(QueueId, Seq)> {
     Some((queue, Seq::new(u64::from_be_bytes(seq.try_into().ok()?))))
 }
 
+/// Bounds of the attempts of all messages of a queue: the first inside, the second outside.
+pub(crate) fn attempts_bounds(queue: QueueId) -> (NumberKey, [u8; 18]) {
+    let start = queue_key(Table::Attempts, queue);
+    let mut end = [0xff; 18];
+    for (to, from) in end.iter_mut().zip(start) {
+        *to = from;
+    }
+    (start, end)
+}
+
 fn number_key(table: Table, number: u64) -> NumberKey {
     let [n7, n6, n5, n4, n3, n2, n1, n0] = number.to_be_bytes();
     [table as u8, n7, n6, n5, n4, n3, n2, n1, n0]
@@ -239,6 +249,19 @@ mod tests {
             place(256, 0, 0),
         ];
         assert!(sorted.map(Place::key).is_sorted());
+    }
+
+    #[test]
+    fn bounds_of_attempts_hold_those_of_the_queue_and_no_others() {
+        let (start, end) = attempts_bounds(QueueId::new(2));
+        for inside in [0, u64::MAX] {
+            let key = attempts_key(QueueId::new(2), Seq::new(inside));
+            assert!(start.as_slice() <= key.as_slice() && key.as_slice() < end.as_slice());
+        }
+        for (queue, seq) in [(1, u64::MAX), (3, 0)] {
+            let key = attempts_key(QueueId::new(queue), Seq::new(seq));
+            assert!(start.as_slice() > key.as_slice() || key.as_slice() >= end.as_slice());
+        }
     }
 
     #[test]

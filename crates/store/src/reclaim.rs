@@ -18,7 +18,7 @@ use leveret_core::ids::QueueId;
 use rocksdb::{Range, SizeApproximationOptions, WriteBatch};
 
 use crate::{
-    key::{queue_bounds, queue_key},
+    key::{attempts_bounds, queue_bounds, queue_key},
     schema::{Table, reclaiming},
     store::{Store, bounded},
 };
@@ -135,10 +135,31 @@ fn free(store: &Store, queue: QueueId, stopping: &AtomicBool) -> Result<(), rock
             return Ok(());
         }
     }
+    free_attempts(store, queue)?;
     let mut batch = WriteBatch::new();
     batch.delete_cf(&Table::Dropped.family(db), queue_key(Table::Dropped, queue));
     db.write_opt(&batch, &store.write_options(false))?;
     tracing::debug!(%queue, "a deleted queue is freed");
+    Ok(())
+}
+
+/// What was counted of the queue's messages goes too.
+fn free_attempts(store: &Store, queue: QueueId) -> Result<(), rocksdb::Error> {
+    let attempts = Table::Attempts.family(store.db());
+    let (start, end) = attempts_bounds(queue);
+    let (start, end) = (start.as_slice(), end.as_slice());
+    let mut rows = store
+        .db()
+        .raw_iterator_cf_opt(&attempts, bounded(start, end));
+    rows.seek_to_first();
+    let has_rows = rows.valid();
+    rows.status()?;
+    drop(rows);
+    if has_rows {
+        let mut batch = WriteBatch::new();
+        batch.delete_range_cf(&attempts, start, end);
+        store.db().write_opt(&batch, &store.write_options(false))?;
+    }
     Ok(())
 }
 

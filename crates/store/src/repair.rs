@@ -21,6 +21,7 @@ use std::{
 use bytes::BytesMut;
 use foldhash::fast::FixedState;
 use leveret_core::{
+    arguments::QueueType,
     ids::{QueueId, Seq},
     record::{QueueRecord, QueueState},
 };
@@ -31,7 +32,7 @@ use crate::{
     batch::now_millis,
     directory::{Directory, ROCKSDB, file_error},
     error::OpenError,
-    key::{Kind, Place, commit_key, number_of_key, queue_key},
+    key::{Kind, Place, attempts_key, commit_key, number_of_key, place_of_attempts_key, queue_key},
     mark,
     options::Options,
     recovery::database_error,
@@ -39,7 +40,7 @@ use crate::{
     schema::{self, Reading, Table},
     store::bounded,
     table::{
-        commits, exchanges,
+        attempts, commits, exchanges,
         marks::{self, Mark},
         messages, queue_states, queues, vhosts,
     },
@@ -134,6 +135,8 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repaired, OpenError> {
         queues: BTreeMap::new(),
         exchanges: BTreeMap::new(),
         counted: BTreeMap::new(),
+        quorum: HashSet::default(),
+        attempts: BTreeMap::new(),
         dropped: HashSet::default(),
         vhosts: Vec::new(),
         next_queue: 1,
@@ -206,6 +209,10 @@ struct Repair<'a> {
     exchanges: BTreeMap<QueueId, String>,
     /// What was copied of each queue or exchange.
     counted: BTreeMap<QueueId, Counted>,
+    /// Queues that keep whatever they took.
+    quorum: HashSet<QueueId, FixedState>,
+    /// Of messages that came back, what is whole; it goes with its message.
+    attempts: BTreeMap<(QueueId, Seq), Vec<u8>>,
     dropped: HashSet<QueueId, FixedState>,
     vhosts: Vec<ShortString>,
     next_queue: u64,
@@ -245,6 +252,18 @@ impl Repair<'_> {
             this.newest_commit = this.newest_commit.max(number_of_key(key).unwrap_or(0));
             Ok(())
         })?;
+        self.each_row(Table::Attempts, |this, key, value| {
+            match (place_of_attempts_key(key), attempts::decode(key, value)) {
+                (Some(place), Ok(_)) => {
+                    this.attempts.insert(place, value.to_vec());
+                }
+                (_, Err(damage)) => this
+                    .found
+                    .leave_behind(format!("the attempts with key {}: {damage}", hex(key))),
+                (None, Ok(_)) => {}
+            }
+            Ok(())
+        })?;
         self.each_row(Table::Meta, |this, key, value| {
             if let Err(damage) = check_seal(Table::Meta, key, value) {
                 let what = kind_name(key);
@@ -265,6 +284,9 @@ impl Repair<'_> {
                     if let Ok(queue) = queues::decode(key, value) {
                         this.next_queue = this.next_queue.max(queue.id.get() + 1);
                         this.queues.insert(queue.id, queue.name.to_string());
+                        if QueueType::of(&queue.arguments) == QueueType::Quorum {
+                            this.quorum.insert(queue.id);
+                        }
                     }
                 }
                 Some(Kind::Exchange) => {
@@ -369,7 +391,9 @@ impl Repair<'_> {
             }
             // It ended with the process, and is there only because memory was short.
             Ok((_, message))
-                if !message.is_persistent() && !self.exchanges.contains_key(&place.queue) =>
+                if !message.is_persistent()
+                    && !self.quorum.contains(&place.queue)
+                    && !self.exchanges.contains_key(&place.queue) =>
             {
                 Ok(())
             }
@@ -380,6 +404,10 @@ impl Repair<'_> {
                 counted.last = counted.last.max(seq);
                 counted.messages += 1;
                 counted.body_bytes += message.body().len() as u64;
+                if let Some(attempts) = self.attempts.remove(&(place.queue, place.seq)) {
+                    let key = attempts_key(place.queue, place.seq);
+                    self.put(Table::Attempts, &key, &attempts)?;
+                }
                 self.put(Table::Messages, key, value)
             }
         }

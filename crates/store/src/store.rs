@@ -5,7 +5,7 @@ use std::{fmt, path::Path, sync::Arc};
 use bytes::BytesMut;
 use leveret_core::{
     ids::{QueueId, Seq, Timestamp},
-    queue::{Refilled, StoredMessage},
+    queue::{Refill, Refilled, StoredMessage},
 };
 use parking_lot::Mutex;
 use rocksdb::{DB, ReadOptions, WriteBufferManager, WriteOptions};
@@ -13,7 +13,7 @@ use rocksdb::{DB, ReadOptions, WriteBufferManager, WriteOptions};
 use crate::{
     directory::Directory,
     error::{OpenError, ReadError},
-    key::Place,
+    key::{Place, queue_bounds},
     options::{Options, SyncMode},
     recovery::{self, Recovered},
     schema::Table,
@@ -83,6 +83,29 @@ impl Store {
             write_side: Mutex::new(Some(write_side)),
             directory,
         }
+    }
+
+    /// Reads what a queue asks for; if there is nothing, the next lower priority that has something.
+    ///
+    /// Waits for the disk, as [`Self::read_messages`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read_messages`].
+    pub fn refill(&self, refill: &Refill) -> Result<Refilled, ReadError> {
+        let Refill {
+            queue,
+            priority,
+            from,
+            until,
+            rows_max,
+            bytes_max,
+        } = *refill;
+        let mut page = self.read_messages(queue, priority, from, until, rows_max, bytes_max)?;
+        if page.rows.is_empty() && page.next.is_none() {
+            page.next_priority = self.next_priority(refill);
+        }
+        Ok(page)
     }
 
     /// Reads rows of one priority of one queue with `from <= seq < until`, in order: at most `rows_max`, and no further
@@ -214,6 +237,26 @@ impl Store {
     /// When the system does not tell.
     pub fn free_bytes(&self) -> Option<std::io::Result<u64>> {
         self.directory.as_ref().map(Directory::free_bytes)
+    }
+
+    /// The next lower priority of which the queue has rows.
+    fn next_priority(&self, refill: &Refill) -> Option<u8> {
+        let priority = refill.priority.checked_sub(1)?;
+        let start = Place {
+            queue: refill.queue,
+            priority,
+            seq: Seq::default(),
+        }
+        .key();
+        let (_, end) = queue_bounds(refill.queue);
+        let mut rows = self
+            .db
+            .raw_iterator_cf_opt(&Table::Messages.family(&self.db), bounded(&start, &end));
+        rows.seek_to_first();
+        // If this cannot be read, neither can the rows, which is told then.
+        rows.key()
+            .and_then(Place::of_key)
+            .map(|place| place.priority)
     }
 
     pub(crate) fn db(&self) -> &DB {

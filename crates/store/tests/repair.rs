@@ -5,9 +5,14 @@ mod common;
 
 use std::fs;
 
-use common::{Broker, QUEUE, data_dir, forget, put, put_in, put_queue, state};
-use leveret_core::ids::{QueueId, Seq};
+use common::{Broker, QUEUE, data_dir, forget, put, put_in, put_queue, queue_record, state};
+use leveret_core::{
+    ids::{QueueId, Seq, Timestamp},
+    message::{Message, MessageParts},
+    record::{Attempts, MetaChange, QueueRecord, Write},
+};
 use leveret_store::{OpenError, Options, repair, stat};
+use leveret_wire::value::{FieldTable, FieldValue};
 
 /// Three messages of which one is gone, and two of a queue that was never declared; then a crash.
 fn crashed() -> tempfile::TempDir {
@@ -100,4 +105,58 @@ fn stat_tells_what_a_start_would_find() {
     assert_eq!(found.queues.len(), 1);
     assert_eq!(found.queues[0].1.messages, 2);
     assert!(!found.clean && found.newest_commit.0 == 4 && found.newest_commit.1 > 0);
+}
+
+#[test]
+fn what_is_counted_of_messages_goes_with_them() {
+    let dir = data_dir();
+    let mut broker = Broker::open(dir.path());
+    let attempts = Attempts {
+        all: 3,
+        failed: 2,
+        due: Timestamp::new(9),
+    };
+    let counted = |seq| Write::Attempts {
+        queue: QUEUE,
+        seq: Seq::new(seq),
+        attempts,
+    };
+    broker.commit([put_queue(QUEUE), put(0, "zero"), put(1, "one")]);
+    broker.commit([counted(1), counted(2)]);
+    drop(broker);
+    repair(dir.path(), &Options::default()).unwrap();
+    let found = Broker::open(dir.path()).recovered.attempts;
+    assert_eq!(found[&QUEUE], [(Seq::new(1), attempts)]);
+}
+
+#[test]
+fn a_quorum_queue_keeps_what_is_not_persistent() {
+    let dir = data_dir();
+    let mut broker = Broker::open(dir.path());
+    let quorum = QueueRecord {
+        arguments: FieldTable::new().with("x-queue-type", FieldValue::text("quorum")),
+        ..queue_record(QUEUE)
+    };
+    let message = Message::new(MessageParts {
+        exchange: b"",
+        routing_key: b"jobs",
+        properties: &[0, 0],
+        body: b"one".to_vec().into(),
+        persistent: false,
+        priority: None,
+    });
+    broker.commit([
+        Write::Meta(MetaChange::PutQueue(quorum)),
+        Write::Put {
+            queue: QUEUE,
+            priority: 0,
+            seq: Seq::new(1),
+            enqueued_at: Timestamp::new(1),
+            message,
+        },
+    ]);
+    drop(broker);
+    let found = repair(dir.path(), &Options::default()).unwrap();
+    assert_eq!(found.messages, 1, "{found}");
+    assert_eq!(Broker::open(dir.path()).bodies(QUEUE), ["one"]);
 }

@@ -2,7 +2,10 @@
 
 use leveret_wire::value::{FieldTable, FieldValue, ShortString};
 
-use super::{DEAD_LETTER_EXCHANGE, QUEUE_TYPE, QueueType, max_age_millis, retry};
+use super::{
+    ATTEMPT_COUNTING, DEAD_LETTER_EXCHANGE, DELIVERY_LIMIT, QUEUE_TYPE, QueueType, max_age_millis,
+    retry,
+};
 use crate::{
     refusal::{ObjectKind, Refusal},
     vhost::QueueDeclare,
@@ -13,6 +16,9 @@ const OVERFLOWS: [&[u8]; 3] = [b"drop-head", b"reject-publish", b"reject-publish
 
 /// What `x-dead-letter-strategy` may say.
 const STRATEGIES: [&[u8]; 2] = [b"at-most-once", b"at-least-once"];
+
+/// What `x-attempt-counting` may say.
+const COUNTINGS: [&[u8]; 2] = [b"target", b"all"];
 
 /// What `x-expiry` may say.
 const EXPIRIES: [&[u8]; 2] = [b"exact", b"lazy"];
@@ -40,7 +46,7 @@ type ValueCheck<'a> = fn(&Check<'a>, &'static str) -> Result<(), Refusal>;
 
 /// Values in the order in which they are checked, this broker's own behind those of RabbitMQ; of a type
 /// that does not take the argument the value does not matter.
-fn values<'a>() -> [(&'static str, ValueCheck<'a>); 29] {
+fn values<'a>() -> [(&'static str, ValueCheck<'a>); 30] {
     [
         ("x-expires", Check::expires),
         ("x-message-ttl", Check::ttl),
@@ -71,6 +77,9 @@ fn values<'a>() -> [(&'static str, ValueCheck<'a>); 29] {
         ("x-expiry", |check, key| {
             check.one_of(key, &EXPIRIES, "invalid_expiry")
         }),
+        (ATTEMPT_COUNTING, |check, key| {
+            check.one_of(key, &COUNTINGS, "invalid_attempt_counting")
+        }),
         ("x-retry-backoff", |check, key| {
             check.one_of(key, &retry::BACKOFFS, "invalid_backoff")
         }),
@@ -91,7 +100,7 @@ pub(crate) fn check_queue(
     asked: &QueueDeclare,
     vhost: &ShortString,
     default: QueueType,
-) -> Result<QueueType, Refusal> {
+) -> Result<(), Refusal> {
     let check = Check {
         name: &asked.name,
         vhost,
@@ -111,7 +120,7 @@ pub(crate) fn check_queue(
     if queue_type == QueueType::Stream {
         check.stream_sizes()?;
     }
-    Ok(queue_type)
+    Ok(())
 }
 
 /// The declare of a queue without a name, which lasting types refuse before anything else.
@@ -164,9 +173,14 @@ impl Check<'_> {
     ///
     /// As they were sent; where RabbitMQ adds the type that nobody named, it sorts them.
     fn keys(&self, queue_type: QueueType) -> Result<(), Refusal> {
-        let is_of_others = |key: &[u8]| {
-            !queue_type.takes(key) && QueueType::ALL.iter().any(|other| other.takes(key))
+        // RabbitMQ limits deliveries of quorum queues only, and who names the counting knows this broker.
+        let is_counting = self.arguments.get(ATTEMPT_COUNTING.as_bytes()).is_some();
+        let is_taken = |key: &[u8]| {
+            let is_limit = is_counting && key == DELIVERY_LIMIT.as_bytes();
+            queue_type.takes(key) || (is_limit && queue_type == QueueType::Classic)
         };
+        let is_of_others =
+            |key: &[u8]| !is_taken(key) && QueueType::ALL.iter().any(|other| other.takes(key));
         let keys = self.arguments.iter().map(|(key, _)| key);
         let mut wrong = keys.filter(|key| is_of_others(key.as_bytes()));
         let asked = self.arguments.get(QUEUE_TYPE.as_bytes());

@@ -18,7 +18,7 @@ pub enum QueueType {
 }
 
 /// Arguments in the order in which a second declare is compared, which differs from type to type.
-const CLASSIC: [&str; 23] = [
+const CLASSIC: [&str; 24] = [
     "x-expires",
     "x-message-ttl",
     "x-dead-letter-exchange",
@@ -42,9 +42,10 @@ const CLASSIC: [&str; 23] = [
     "x-retry-delays",
     "x-retry-limit",
     "x-retry-on",
+    "x-attempt-counting",
 ];
 
-const QUORUM: [&str; 29] = [
+const QUORUM: [&str; 30] = [
     "x-dead-letter-exchange",
     "x-dead-letter-routing-key",
     "x-dead-letter-strategy",
@@ -74,6 +75,7 @@ const QUORUM: [&str; 29] = [
     "x-retry-delays",
     "x-retry-limit",
     "x-retry-on",
+    "x-attempt-counting",
 ];
 
 const STREAM: [&str; 7] = [

@@ -1,5 +1,7 @@
 //! The window of stored messages in memory, the cold range behind it, and how one becomes the other.
 
+use std::collections::BTreeMap;
+
 use super::{
     Effects, Queue, Ready, Refilled, Spot, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX, spill::Spilled,
 };
@@ -75,15 +77,17 @@ impl Window {
 }
 
 /// Positions whose stored messages are on disk only: of one class those from `from` on, of those
-/// behind it all from `lowest` on.
+/// behind it up to the last one all from `lowest` on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ColdRange {
-    /// The class that is read now; without priorities there is only one.
+    /// The class that is read now.
     class: u8,
+    /// The last one that may have messages in it.
+    last_class: u8,
     /// Before the first message of any class.
     lowest: Seq,
     /// Before the first message of this class.
-    pub(super) from: Seq,
+    from: Seq,
     /// Behind the last one.
     pub(super) until: Seq,
     pub(super) messages: u64,
@@ -93,6 +97,70 @@ pub(super) struct ColdRange {
 }
 
 impl ColdRange {
+    /// One message.
+    const fn of(spot: Spot, body_bytes: u64) -> Self {
+        Self {
+            class: spot.class(),
+            last_class: spot.class(),
+            lowest: spot.seq,
+            from: spot.seq,
+            until: spot.seq.next(),
+            messages: 1,
+            body_bytes,
+            // A queue with priorities does not spill.
+            spilled: Spilled {
+                messages: 0,
+                body_bytes: 0,
+            },
+        }
+    }
+
+    /// Each priority in it with its first position.
+    pub(super) fn levels(self) -> impl Iterator<Item = (u8, Seq)> {
+        (self.class..=self.last_class).map(move |class| {
+            let from = if class == self.class {
+                self.from
+            } else {
+                self.lowest
+            };
+            (Spot::LAST_CLASS - class, from)
+        })
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.messages == 0
+    }
+
+    /// Where it begins, if anything is in it.
+    const fn first(&self) -> Option<Spot> {
+        if self.is_empty() {
+            return None;
+        }
+        Some(Spot::in_order(self.class, self.from))
+    }
+
+    /// Below this position nothing is in it.
+    fn lowest(&self) -> Option<Seq> {
+        let is_last = self.class == self.last_class;
+        (!self.is_empty()).then_some(if is_last { self.from } else { self.lowest })
+    }
+
+    fn covers(&self, spot: Spot) -> bool {
+        self.first().is_some_and(|first| spot >= first) && spot.seq < self.until
+    }
+
+    fn push(&mut self, seq: Seq, body_bytes: u64, is_kept: bool) {
+        if self.is_empty() {
+            self.from = seq;
+        }
+        self.until = seq.next();
+        self.messages += 1;
+        self.body_bytes += body_bytes;
+        if !is_kept {
+            self.spilled.add(body_bytes);
+        }
+    }
+
     fn remove(&mut self, body_bytes: u64, is_kept: bool) {
         self.messages -= 1;
         self.body_bytes -= body_bytes;
@@ -104,23 +172,45 @@ impl ColdRange {
         }
     }
 
-    /// Each priority in it with its first position.
-    pub(super) fn levels(self) -> impl Iterator<Item = (u8, Seq)> {
-        (self.class..=Spot::LAST_CLASS).map(move |class| {
-            let from = if class == self.class {
-                self.from
-            } else {
-                self.lowest
-            };
-            (Spot::LAST_CLASS - class, from)
-        })
+    /// The message at its start comes into memory; `false` when it is not in it.
+    fn take_first(&mut self, seq: Seq, body_bytes: u64, is_kept: bool) -> bool {
+        // A purge may have emptied it, or moved its start, while the rows were read.
+        if self.is_empty() || seq < self.from {
+            return false;
+        }
+        self.from = seq.next();
+        self.remove(body_bytes, is_kept);
+        true
+    }
+
+    /// Nothing of the class is left before `next`, and nothing of the classes before `next_class` if that is
+    /// known. Whether all classes are read, and what is counted has no place to be any more.
+    fn skip_to(&mut self, next: Seq, next_class: Option<u8>) -> bool {
+        self.from = self.from.max(next);
+        if self.from < self.until {
+            return false;
+        }
+        if self.class < self.last_class {
+            let next = self.class + 1;
+            self.class = next_class.unwrap_or(next).clamp(next, self.last_class);
+            self.from = self.lowest;
+            return false;
+        }
+        true
     }
 }
 
-/// The cold range and what is being read of it.
+/// What is cold, and what is being read of it.
 #[derive(Debug)]
 pub(super) struct Cold {
+    /// What was stored before the start; in a queue without priorities whatever is cold.
     range: ColdRange,
+    /// What came since then in a queue with priorities, by class.
+    levels: BTreeMap<u8, ColdRange>,
+    has_priorities: bool,
+    /// In all ranges.
+    messages: u64,
+    body_bytes: u64,
     /// What was asked for; the answer is still to come.
     asked: Option<Asked>,
 }
@@ -128,10 +218,10 @@ pub(super) struct Cold {
 /// Why rows are read.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Asked {
-    /// To be handed out: from the start of the range on.
-    Head { until: Seq },
+    /// To be handed out: from the start of a range on, which is that of a class or, without one, [`Cold::range`].
+    Head { class: Option<u8>, until: Seq },
     /// Some of them are due.
-    Due { from: Seq, until: Seq },
+    Due { class: u8, from: Seq, until: Seq },
 }
 
 impl Cold {
@@ -140,6 +230,7 @@ impl Cold {
         Self {
             range: ColdRange {
                 class: Spot::LAST_CLASS,
+                last_class: Spot::LAST_CLASS,
                 lowest: stored.head,
                 from: stored.head,
                 until: stored.next,
@@ -150,16 +241,20 @@ impl Cold {
                     body_bytes: 0,
                 },
             },
+            levels: BTreeMap::new(),
+            has_priorities: false,
+            messages: stored.messages,
+            body_bytes: stored.body_bytes,
             asked: None,
         }
     }
 
     pub(super) const fn messages(&self) -> u64 {
-        self.range.messages
+        self.messages
     }
 
     pub(super) const fn body_bytes(&self) -> u64 {
-        self.range.body_bytes
+        self.body_bytes
     }
 
     /// Those that end with the process.
@@ -168,12 +263,17 @@ impl Cold {
     }
 
     pub(super) const fn is_empty(&self) -> bool {
-        self.range.messages == 0
+        self.messages == 0
     }
 
     /// Everything of the class before this position was read.
     pub(super) const fn start(&self) -> Seq {
         self.range.from
+    }
+
+    /// Everything up to this position was read, and was none of the range.
+    const fn pass(&mut self, seq: Seq) {
+        self.range.from = seq.next();
     }
 
     pub(super) const fn is_asked(&self) -> bool {
@@ -183,91 +283,137 @@ impl Cold {
     /// Nothing in it has a higher priority than this class stands for.
     pub(super) const fn start_at(&mut self, class: u8) {
         self.range.class = class;
+        self.has_priorities = class < Spot::LAST_CLASS;
     }
 
-    /// Where the range begins, if anything is in it.
+    /// Where the first range begins, if anything is cold.
     pub(super) fn from(&self) -> Option<Spot> {
-        (!self.is_empty()).then_some(Spot {
-            class: self.range.class,
-            seq: self.range.from,
-        })
-    }
-
-    /// Below this position nothing is in it.
-    pub(super) fn lowest(&self) -> Option<Seq> {
-        let ColdRange {
-            class,
-            lowest,
-            from,
-            ..
-        } = self.range;
-        let is_last = class == Spot::LAST_CLASS;
-        (!self.is_empty()).then_some(if is_last { from } else { lowest })
-    }
-
-    /// Behind everything in it.
-    pub(super) const fn until(&self) -> Seq {
-        self.range.until
-    }
-
-    pub(super) fn push(&mut self, seq: Seq, body_bytes: u64, is_kept: bool) {
         if self.is_empty() {
-            self.range.from = seq;
+            return None;
         }
-        self.range.until = seq.next();
-        self.range.messages += 1;
-        self.range.body_bytes += body_bytes;
-        if !is_kept {
-            self.range.spilled.add(body_bytes);
+        let of_level = self.levels.values().next().and_then(ColdRange::first);
+        match (self.range.first(), of_level) {
+            (Some(range), Some(level)) => Some(range.min(level)),
+            (first, None) | (None, first) => first,
         }
+    }
+
+    /// Below this position nothing is cold.
+    pub(super) fn lowest(&self) -> Option<Seq> {
+        let of_levels = self.levels.values().filter_map(ColdRange::lowest);
+        of_levels.chain(self.range.lowest()).min()
+    }
+
+    /// Whether a stored message of this place is on disk only.
+    pub(super) fn covers(&self, spot: Spot) -> bool {
+        let level = self.levels.get(&spot.class());
+        level.is_some_and(|level| level.covers(spot)) || self.range.covers(spot)
+    }
+
+    /// Whether a message at the end of this class must not be in memory, because others of the class are cold
+    /// that came since the start.
+    pub(super) fn has_before(&self, spot: Spot) -> bool {
+        if self.has_priorities {
+            self.levels.contains_key(&spot.class())
+        } else {
+            !self.is_empty()
+        }
+    }
+
+    /// A message behind all others of its class.
+    pub(super) fn push(&mut self, spot: Spot, body_bytes: u64, is_kept: bool) {
+        self.messages += 1;
+        self.body_bytes += body_bytes;
+        if !self.has_priorities {
+            self.range.push(spot.seq, body_bytes, is_kept);
+            return;
+        }
+        self.levels
+            .entry(spot.class())
+            .and_modify(|level| level.push(spot.seq, body_bytes, is_kept))
+            .or_insert_with(|| ColdRange::of(spot, body_bytes));
     }
 
     pub(super) const fn ask(&mut self, asked: Asked) {
         self.asked = Some(asked);
     }
 
-    /// A message somewhere in the range is gone.
-    pub(super) fn remove(&mut self, body_bytes: u64, is_kept: bool) {
-        self.range.remove(body_bytes, is_kept);
+    /// A message somewhere in the ranges is gone.
+    pub(super) fn remove(&mut self, spot: Spot, body_bytes: u64, is_kept: bool) {
+        let level = self.levels.get_mut(&spot.class());
+        match level.filter(|level| level.covers(spot)) {
+            Some(level) => {
+                level.remove(body_bytes, is_kept);
+                if level.is_empty() {
+                    self.levels.remove(&spot.class());
+                }
+            }
+            None => self.range.remove(body_bytes, is_kept),
+        }
+        self.messages -= 1;
+        self.body_bytes -= body_bytes;
     }
 
-    /// Empties the range and says what it was. A read of it may still be under way.
-    pub(super) fn take(&mut self) -> Option<ColdRange> {
-        let range = self.range;
+    /// Empties the ranges and says what they were. A read of them may still be under way.
+    pub(super) fn take_all(&mut self) -> Vec<ColdRange> {
+        let mut taken: Vec<ColdRange> = std::mem::take(&mut self.levels).into_values().collect();
+        if !self.range.is_empty() {
+            taken.push(self.range);
+        }
         self.range.messages = 0;
         self.range.body_bytes = 0;
         self.range.spilled = Spilled::default();
-        (range.messages > 0).then_some(range)
+        self.messages = 0;
+        self.body_bytes = 0;
+        taken
     }
 
-    /// Everything up to this position was read, and was none of the range.
-    const fn pass(&mut self, seq: Seq) {
-        self.range.from = seq.next();
+    /// The range that rows were asked of, if it is still there.
+    fn asked_range(&mut self, class: Option<u8>) -> Option<&mut ColdRange> {
+        match class {
+            None => Some(&mut self.range),
+            Some(class) => self.levels.get_mut(&class),
+        }
     }
 
-    /// The message at the start of the range comes into memory; `false` when it is not in the range.
-    fn take_first(&mut self, seq: Seq, body_bytes: u64, is_kept: bool) -> bool {
-        // A purge may have emptied the range, or moved its start, while the rows were read.
-        if self.is_empty() || seq < self.range.from {
+    /// The message at the start of a range comes into memory; `false` when it is not in the range.
+    fn take_first(&mut self, class: Option<u8>, seq: Seq, body_bytes: u64, is_kept: bool) -> bool {
+        let Some(range) = self.asked_range(class) else {
+            return false;
+        };
+        if !range.take_first(seq, body_bytes, is_kept) {
             return false;
         }
-        self.range.from = seq.next();
-        self.range.remove(body_bytes, is_kept);
+        let is_empty = range.is_empty();
+        if let Some(class) = class.filter(|_| is_empty) {
+            self.levels.remove(&class);
+        }
+        self.messages -= 1;
+        self.body_bytes -= body_bytes;
         true
     }
 
-    /// Nothing of the class is left before `next`. Returns what should be left, but has no place to be any more.
-    fn skip_to(&mut self, next: Seq) -> Option<ColdRange> {
-        self.range.from = self.range.from.max(next);
-        if self.range.from < self.range.until {
+    /// Nothing of the range is left before `next`. Returns what should be left, but has no place to be any more.
+    fn skip_to(
+        &mut self,
+        class: Option<u8>,
+        next: Seq,
+        next_class: Option<u8>,
+    ) -> Option<ColdRange> {
+        let range = self.asked_range(class)?;
+        if !range.skip_to(next, next_class) {
             return None;
         }
-        if self.range.class < Spot::LAST_CLASS {
-            self.range.class += 1;
-            self.range.from = self.range.lowest;
-            return None;
+        let missing = *range;
+        range.messages = 0;
+        range.body_bytes = 0;
+        range.spilled = Spilled::default();
+        if let Some(class) = class {
+            self.levels.remove(&class);
         }
-        self.take()
+        self.messages -= missing.messages;
+        self.body_bytes -= missing.body_bytes;
+        (missing.messages > 0).then_some(missing)
     }
 }
 
@@ -280,19 +426,24 @@ impl Queue {
         if self.cold.is_empty() || self.cold.is_asked() {
             return;
         }
-        let ColdRange {
-            class, from, until, ..
-        } = self.cold.range;
-        self.cold.ask(Asked::Head { until });
-        // The window of a queue with priorities may be filled by what comes later than these rows.
-        let window = match self.settings.max_priority {
-            0 => self.window,
-            _ => Window::default(),
+        let Some(first) = self.cold.from() else {
+            return;
+        };
+        let level = self.cold.levels.get(&first.class());
+        let level = level.filter(|level| level.first() == Some(first));
+        let until = level.unwrap_or(&self.cold.range).until;
+        let class = level.map(|_| first.class());
+        self.cold.ask(Asked::Head { class, until });
+        // It may be full of what comes later than these rows.
+        let window = if self.window.is_low() {
+            self.window
+        } else {
+            Window::default()
         };
         effects.refill = Some(Refill {
             queue: self.id,
-            priority: Spot::LAST_CLASS - class,
-            from,
+            priority: first.priority(),
+            from: first.seq,
             until,
             rows_max: WINDOW_ROWS_MAX - window.rows,
             bytes_max: WINDOW_BYTES_MAX - window.bytes,
@@ -308,16 +459,21 @@ impl Queue {
     }
 
     pub(super) fn refilled(&mut self, refilled: Refilled, effects: &mut Effects) {
-        let asked_until = match self.cold.asked.take() {
+        let (class, asked_until) = match self.cold.asked.take() {
             None => return,
-            Some(Asked::Head { until }) => until,
-            Some(Asked::Due { from, until }) => {
-                self.due_read(refilled, from, until, effects);
+            Some(Asked::Head { class, until }) => (class, until),
+            Some(Asked::Due { class, from, until }) => {
+                self.due_read(refilled, class, from, until, effects);
                 self.serve_gets(effects);
                 return;
             }
         };
-        let Refilled { rows, next } = refilled;
+        let Refilled {
+            rows,
+            next,
+            next_priority,
+        } = refilled;
+        let next_class = next_priority.map(|priority| Spot::LAST_CLASS - priority);
         let arrived = std::mem::take(&mut self.arrived);
         for row in rows {
             // It died while it was cold, and is not counted there any more.
@@ -338,13 +494,15 @@ impl Queue {
             }
             let is_kept = self.keeps(&row.message);
             let body_bytes = row.message.body().len() as u64;
-            if !self.cold.take_first(row.seq, body_bytes, is_kept) {
+            if !self.cold.take_first(class, row.seq, body_bytes, is_kept) {
                 continue;
             }
             let due = self.due_of(row.enqueued_at, &row.message);
             let ready = Ready {
                 due,
-                redelivered: row.seq < self.redelivered_below || row.message.was_delivered(),
+                redelivered: row.seq < self.redelivered_below
+                    || self.attempts.contains_key(&row.seq)
+                    || row.message.was_delivered(),
                 message: row.message,
                 stored: true,
             };
@@ -357,9 +515,14 @@ impl Queue {
             }
         }
         // Without this the queue would ask for them for ever.
-        if let Some(missing) = self.cold.skip_to(next.unwrap_or(asked_until)) {
-            self.cold_due.clear();
-            self.drop_cold_retrying(effects);
+        let next = next.unwrap_or(asked_until);
+        if let Some(missing) = self.cold.skip_to(class, next, next_class) {
+            self.cold_due
+                .retain(|(_, spot)| Some(spot.class()) != class && class.is_some());
+            if class.is_none() {
+                self.drop_cold_retrying();
+                self.forget_lost_attempts(effects);
+            }
             self.count_forgotten(missing.messages, missing.body_bytes, missing.spilled);
             effects.missing += missing.messages;
         }

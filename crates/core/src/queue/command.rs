@@ -2,7 +2,7 @@
 
 use super::{Confirm, ConsumerSettings};
 use crate::{
-    ids::{ChannelKey, ConsumerId, Seq, Timestamp},
+    ids::{ChannelKey, ConsumerId, Handout, Seq, Timestamp},
     message::Message,
     stream::{StreamSubscription, Told},
 };
@@ -58,14 +58,17 @@ pub enum Command {
         /// It is gone once handed out.
         no_ack: bool,
     },
-    /// A delivery is done with. Unknown ones are ignored, so that a repeat does no harm.
+    /// A delivery is done with. Unknown ones are ignored, and those that were taken back, so that a repeat does no
+    /// harm and whoever comes too late does nothing to others.
     Settle {
         /// Its position.
         seq: Seq,
+        /// Which handing out of the message.
+        handout: Handout,
         /// How.
         outcome: Outcome,
     },
-    /// Everything this channel holds goes back, and its consumers end when `ended`.
+    /// Everything this channel holds goes back, and its consumers end when `ended`; that counts as a failed attempt.
     Release {
         /// The channel.
         channel: ChannelKey,
@@ -111,6 +114,8 @@ pub struct Refilled {
     pub rows: Vec<StoredMessage>,
     /// Where the next read has to go on; `None` when the range that was asked for holds no more.
     pub next: Option<Seq>,
+    /// When there was no row at all: the next lower priority that may have some.
+    pub next_priority: Option<u8>,
 }
 
 /// One stored row.
@@ -129,9 +134,9 @@ pub struct StoredMessage {
 pub enum Outcome {
     /// Done: the message is gone.
     Acked,
-    /// Back to its old place, flagged redelivered.
+    /// Given back on purpose: `basic.nack`, `basic.recover`. Back to its place, flagged redelivered.
     Returned,
-    /// The same, and somebody tried in vain.
+    /// Back as well, after an attempt that failed: `basic.reject`, the end of its channel.
     Failed,
     /// Refused for good: the message is gone, or goes to the dead-letter exchange.
     Rejected,

@@ -19,6 +19,17 @@ pub struct ConsumerSettings {
     pub exclusive: bool,
     /// Consumers of a lower priority get messages only while this one has no credit.
     pub priority: i64,
+    /// Within which time its messages are to be acked; else what its queue says.
+    pub ack_timeout_millis: Option<u64>,
+}
+
+/// Whose turn it was.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Served {
+    pub(super) consumer: ConsumerId,
+    /// It is done with the message at once.
+    pub(super) no_ack: bool,
+    pub(super) ack_timeout_millis: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -29,6 +40,9 @@ struct Consumer {
     arrival: u64,
     /// Another consumer is the single active one.
     is_waiting: bool,
+    /// It is the single active one until its messages are settled, and gets no more: somebody of a higher
+    /// priority waits.
+    is_leaving: bool,
     /// Its reader is behind, or its subscription was not answered yet.
     is_paused: bool,
     /// It stands in the line of its priority.
@@ -42,6 +56,7 @@ impl Consumer {
         } = self.settings;
         !self.is_paused
             && !self.is_waiting
+            && !self.is_leaving
             && (no_ack || prefetch == 0 || self.unacked < u32::from(prefetch))
     }
 }
@@ -67,6 +82,8 @@ pub(super) struct Consumers {
     arrivals: u64,
     /// Only one consumer is served; all others wait.
     single_active: bool,
+    /// And it gives way to one of a higher priority, as on quorum queues.
+    gives_way: bool,
 }
 
 impl Consumers {
@@ -83,8 +100,14 @@ impl Consumers {
     }
 
     /// From now on only one consumer is served at a time; there is none yet.
-    pub(super) const fn serve_one_only(&mut self) {
+    pub(super) const fn serve_one_only(&mut self, gives_way: bool) {
         self.single_active = true;
+        self.gives_way = gives_way;
+    }
+
+    /// Within which time its messages are to be acked, while it is here.
+    pub(super) fn ack_timeout_of(&self, id: ConsumerId) -> Option<u64> {
+        self.by_id.get(&id)?.settings.ack_timeout_millis
     }
 
     pub(super) fn has_exclusive(&self) -> bool {
@@ -102,11 +125,15 @@ impl Consumers {
             unacked: 0,
             arrival: self.arrivals,
             is_waiting: self.single_active && !self.by_id.is_empty(),
+            is_leaving: false,
             is_paused: true,
             is_in_line: false,
         };
         if self.by_id.insert(id, consumer).is_none() {
             self.ring(settings.priority).members += 1;
+        }
+        if self.gives_way {
+            self.give_way();
         }
     }
 
@@ -143,8 +170,37 @@ impl Consumers {
         }
         if self.single_active && !consumer.is_waiting {
             self.activate_next();
+        } else if self.gives_way {
+            self.give_way();
         }
         true
+    }
+
+    /// The single active consumer leaves when somebody of a higher priority waits, and stays when nobody
+    /// does. What it holds is settled first.
+    fn give_way(&mut self) {
+        let mut consumers = self.by_id.iter();
+        let Some((&id, active)) = consumers.find(|(_, each)| !each.is_waiting) else {
+            return;
+        };
+        let (priority, is_idle) = (active.settings.priority, active.unacked == 0);
+        let mut others = self.by_id.values();
+        let is_lower = others.any(|each| each.is_waiting && each.settings.priority > priority);
+        let Some(active) = self.by_id.get_mut(&id) else {
+            return;
+        };
+        active.is_leaving = is_lower && !is_idle;
+        active.is_waiting = is_lower && is_idle;
+        if !is_lower {
+            self.line_up(id);
+            return;
+        }
+        if std::mem::take(&mut active.is_in_line) {
+            self.ring(priority).line.retain(|other| *other != id);
+        }
+        if is_idle {
+            self.activate_next();
+        }
     }
 
     /// The single active consumer is gone: of those with the highest priority the one that came first
@@ -183,9 +239,8 @@ impl Consumers {
         self.rings.iter().any(|ring| !ring.line.is_empty())
     }
 
-    /// The consumer whose turn it is, charged with one message; and whether it is done with the
-    /// message at once.
-    pub(super) fn next_ready(&mut self) -> Option<(ConsumerId, bool)> {
+    /// The consumer whose turn it is, charged with one message.
+    pub(super) fn next_ready(&mut self) -> Option<Served> {
         let ring = self.rings.iter_mut().find(|ring| !ring.line.is_empty())?;
         let id = ring.line.pop_front()?;
         let consumer = self.by_id.get_mut(&id)?;
@@ -197,14 +252,22 @@ impl Consumers {
         } else {
             consumer.is_in_line = false;
         }
-        Some((id, consumer.settings.no_ack))
+        Some(Served {
+            consumer: id,
+            no_ack: consumer.settings.no_ack,
+            ack_timeout_millis: consumer.settings.ack_timeout_millis,
+        })
     }
 
     /// One unacked message less.
     pub(super) fn give_back(&mut self, id: ConsumerId) {
         if let Some(consumer) = self.by_id.get_mut(&id) {
             consumer.unacked -= 1;
-            self.line_up(id);
+            if consumer.is_leaving {
+                self.give_way();
+            } else {
+                self.line_up(id);
+            }
         }
     }
 
@@ -240,6 +303,10 @@ impl Consumers {
         let active = self.by_id.values().filter(|each| !each.is_waiting).count();
         if self.single_active && active != self.by_id.len().min(1) {
             return Err(format!("{active} consumers are active: {:?}", self.by_id));
+        }
+        let mut leaving = self.by_id.values().filter(|each| each.is_leaving);
+        if leaving.any(|each| each.is_waiting || each.unacked == 0 || !self.gives_way) {
+            return Err(format!("one should have left: {:?}", self.by_id));
         }
         if !places.is_empty() {
             return Err(format!("{places:?} stand in line and should not"));

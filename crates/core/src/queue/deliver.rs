@@ -1,19 +1,57 @@
 //! Messages go out: to consumers with credit, and to gets.
 
 use super::{
-    Answer, DeathReason, Delivery, Effects, Got, HAND_OUT_BYTES_MAX, Holder, Queue, Ready, Spot,
-    Unacked, WaitingGet,
+    Answer, Command, DeathReason, Delivery, Effects, Got, HAND_OUT_BYTES_MAX, Holder, Outcome,
+    Queue, Ready, Spot, Unacked, WaitingGet, ack_timeout::Due, consumers::Served,
 };
+use crate::ids::{ConsumerId, Handout};
 
 impl Queue {
     /// Whether [`Queue::hand_out`] belongs behind each command of a batch, not behind the whole.
     ///
-    /// Where priorities, length limits or deadlines choose what is handed out or dropped, the outcome
-    /// depends on what had arrived when a consumer had credit; and it is not to depend on how commands
-    /// were cut into batches.
+    /// Where length limits or deadlines choose what is handed out or dropped, the outcome depends on what
+    /// had arrived when a consumer had credit; and it is not to depend on how commands were cut into
+    /// batches.
     #[must_use]
     pub fn hands_out_each(&self) -> bool {
-        self.settings.max_priority > 0 || self.settings.has_limits() || self.has_deadlines()
+        self.settings.has_limits() || self.has_deadlines()
+    }
+
+    /// Whether [`Queue::hand_out`] belongs before this command, because what it brings will stand before
+    /// messages that are ready: in a queue with priorities a consumer with credit has had those.
+    #[must_use]
+    pub fn overtakes(&self, command: &Command) -> bool {
+        let Some((last, _)) = self.ready.last_key_value() else {
+            return false;
+        };
+        if self.settings.max_priority == 0 {
+            return false;
+        }
+        match command {
+            Command::Enqueue { message, .. } => self.spot(self.state.next, message) < *last,
+            Command::Settle {
+                outcome: Outcome::Returned | Outcome::Failed,
+                ..
+            } => true,
+            Command::Settle {
+                outcome: Outcome::Acked | Outcome::Rejected,
+                ..
+            }
+            | Command::MarkConsumed
+            | Command::Subscribe { .. }
+            | Command::SubscribeStream(_)
+            | Command::Told(_)
+            | Command::Resume { .. }
+            | Command::Pause { .. }
+            | Command::Unsubscribe { .. }
+            | Command::Get { .. }
+            | Command::Release { .. }
+            | Command::Tick
+            | Command::Transferred { .. }
+            | Command::Purge { .. }
+            | Command::Delete { .. }
+            | Command::Refilled(_) => false,
+        }
     }
 
     /// Hands ready messages to consumers with credit, in order, up to [`HAND_OUT_BYTES_MAX`] bytes.
@@ -31,17 +69,32 @@ impl Queue {
                 return true;
             }
             bytes_left = bytes_left.saturating_sub(ready.message.memory_bytes());
-            let Some((consumer, no_ack)) = self.consumers.next_ready() else {
+            let Some(Served {
+                consumer,
+                no_ack,
+                ack_timeout_millis,
+            }) = self.consumers.next_ready()
+            else {
                 self.insert_ready(spot, ready);
                 break;
             };
+            let handout = self.next_handout();
             effects.deliveries.push(Delivery {
                 consumer,
                 seq: spot.seq,
+                handout,
                 redelivered: ready.redelivered,
-                message: ready.message.clone(),
+                message: self.shown(spot.seq, &ready.message),
             });
-            self.handed_to(spot, ready, Holder::Consumer(consumer), no_ack, effects);
+            let ConsumerId { channel, number } = consumer;
+            let due = self.ack_due(no_ack, ack_timeout_millis);
+            let holder = Holder {
+                channel,
+                number,
+                handout,
+                due,
+            };
+            self.handed_to(spot, ready, holder, no_ack, effects);
         }
         if self.has_deadlines() {
             self.expire(effects);
@@ -51,6 +104,8 @@ impl Queue {
             if self.settings.lazy_expiry {
                 // Another message is the head now.
                 self.expire(effects);
+            } else if self.must_read_on() {
+                self.ask_refill(effects);
             }
         }
         self.read_ahead(effects);
@@ -75,14 +130,23 @@ impl Queue {
                 return;
             };
             self.waiting_gets.pop_front();
-            let (redelivered, message) = (ready.redelivered, ready.message.clone());
-            self.handed_to(spot, ready, Holder::Get(channel), no_ack, effects);
+            let handout = self.next_handout();
+            let redelivered = ready.redelivered;
+            let message = self.shown(spot.seq, &ready.message);
+            let holder = Holder {
+                channel,
+                number: 0,
+                handout,
+                due: self.ack_due(no_ack, self.settings.ack_timeout_millis),
+            };
+            self.handed_to(spot, ready, holder, no_ack, effects);
             if self.has_deadlines() {
                 // What stood behind it and is over does not count any more.
                 self.expire(effects);
             }
             let got = Got {
                 seq: spot.seq,
+                handout,
                 redelivered,
                 message,
                 remaining: self.depth().ready,
@@ -111,6 +175,18 @@ impl Queue {
         }
     }
 
+    const fn next_handout(&mut self) -> Handout {
+        self.last_handout = self.last_handout.next();
+        self.last_handout
+    }
+
+    fn ack_due(&mut self, no_ack: bool, timeout_millis: Option<u64>) -> Due {
+        match timeout_millis {
+            Some(millis) if !no_ack => self.acks.expect(self.now, millis),
+            Some(_) | None => Due::NEVER,
+        }
+    }
+
     fn handed_to(
         &mut self,
         spot: Spot,
@@ -123,11 +199,11 @@ impl Queue {
             !self.has_unknown_consumers(),
             "handed out before that was written down"
         );
-        let counter = match (&holder, no_ack) {
-            (Holder::Consumer(_), false) => &mut self.counters.deliver,
-            (Holder::Consumer(_), true) => &mut self.counters.deliver_no_ack,
-            (Holder::Get(_), false) => &mut self.counters.get,
-            (Holder::Get(_), true) => &mut self.counters.get_no_ack,
+        let counter = match (holder.number == 0, no_ack) {
+            (false, false) => &mut self.counters.deliver,
+            (false, true) => &mut self.counters.deliver_no_ack,
+            (true, false) => &mut self.counters.get,
+            (true, true) => &mut self.counters.get_no_ack,
         };
         *counter += 1;
         self.counters.redeliver += u64::from(ready.redelivered);

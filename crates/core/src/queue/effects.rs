@@ -2,7 +2,7 @@
 
 use super::{Refill, RequestId};
 use crate::{
-    ids::{ChannelKey, ConsumerId, Seq},
+    ids::{ChannelKey, ConsumerId, Handout, Seq},
     message::Message,
     record::Write,
     stream::Ask,
@@ -31,6 +31,8 @@ pub struct Effects {
     pub asks: Vec<Ask>,
     /// Consumers that ended with the queue; their clients are told.
     pub cancelled: Vec<ConsumerId>,
+    /// Whoever had messages for too long; their clients are told.
+    pub overdue: Vec<Overdue>,
     /// The last consumer left; a queue that is to go with it goes now.
     pub unused: bool,
     /// To be routed and enqueued elsewhere, in this order.
@@ -58,10 +60,23 @@ pub struct Delivery {
     pub consumer: ConsumerId,
     /// Its position in this queue.
     pub seq: Seq,
+    /// Which handing out of the message.
+    pub handout: Handout,
     /// Somebody may have had it before.
     pub redelivered: bool,
     /// The message.
     pub message: Message,
+}
+
+/// Somebody whose message was taken back because it was not acked in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Overdue {
+    /// Its channel.
+    pub channel: ChannelKey,
+    /// The consumer that had it, which gets nothing any more; `None` for a `basic.get`.
+    pub consumer: Option<ConsumerId>,
+    /// How long it had it.
+    pub timeout_millis: u64,
 }
 
 /// The answer to a command that has one.
@@ -88,6 +103,8 @@ pub enum Answer {
 pub struct Got {
     /// Its position.
     pub seq: Seq,
+    /// Which handing out of the message.
+    pub handout: Handout,
     /// Somebody may have had it before.
     pub redelivered: bool,
     /// The message.
@@ -121,6 +138,6 @@ pub enum DeathReason {
     Expired,
     /// The queue was full.
     MaxLength,
-    /// It came back too often.
+    /// It came back more often than it may.
     DeliveryLimit,
 }

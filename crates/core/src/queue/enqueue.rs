@@ -58,9 +58,8 @@ impl Queue {
             message: message.clone(),
         });
         // Behind cold messages it is cold as well, else it would overtake them.
-        let is_cold = self.window.is_full() || !self.cold.is_empty();
-        if is_cold && self.settings.max_priority == 0 {
-            self.cold.push(seq, body_bytes, is_kept);
+        if self.window.is_full() || self.cold.has_before(spot) {
+            self.cold.push(spot, body_bytes, is_kept);
             if due != Timestamp::NEVER {
                 self.cold_due.insert((due, spot));
             }

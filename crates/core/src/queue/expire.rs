@@ -14,6 +14,7 @@ use super::{
     cold::Asked,
 };
 use crate::{
+    arguments::QueueType,
     ids::{Seq, Timestamp},
     message::Message,
 };
@@ -29,8 +30,9 @@ impl Queue {
             return None;
         }
         let waits = self.retries.as_ref().and_then(|retries| retries.next_due());
+        let acks = self.acks.next_check();
         if !(self.has_deadlines() || self.settings.has_limits()) {
-            return waits;
+            return [acks, waits].into_iter().flatten().min();
         }
         let in_memory = if self.settings.lazy_expiry {
             self.known_head().map(|(_, due)| due)
@@ -42,10 +44,18 @@ impl Queue {
         let unread = self.must_read_on().then_some(self.now);
         // After a start only: what was dying is back, and the queue longer than it may be.
         let overflow = self.must_drop().then_some(self.now);
-        [in_memory, cold, unread, overflow, self.ends_at(), waits]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            in_memory,
+            cold,
+            unread,
+            overflow,
+            self.ends_at(),
+            acks,
+            waits,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Somebody declared the queue or looked at it.
@@ -124,8 +134,11 @@ impl Queue {
     }
 
     /// What was stored before the start expires one behind the other: the next one is to be known.
-    fn must_read_on(&self) -> bool {
-        let is_next_unknown = self.window.is_empty() || self.settings.max_priority > 0;
+    pub(super) fn must_read_on(&self) -> bool {
+        // A quorum queue has priorities without asking for them: mostly there is only one.
+        let has_priorities =
+            self.settings.max_priority > 0 && self.settings.queue_type != QueueType::Quorum;
+        let is_next_unknown = self.window.is_empty() || has_priorities;
         let is_next_wanted = self.settings.message_ttl_millis.is_some()
             && self
                 .cold
@@ -153,17 +166,19 @@ impl Queue {
             .cold_due
             .iter()
             .take_while(|(due, _)| *due <= self.now)
-            .take(WINDOW_ROWS_MAX)
-            .map(|(_, spot)| spot.seq);
-        let (Some(from), Some(last)) = (over.clone().min(), over.max()) else {
+            .take(WINDOW_ROWS_MAX);
+        // One priority at a time; the others are as much over later.
+        let class = over.clone().next().map(|(_, spot)| spot.class());
+        let over = over.filter(|(_, spot)| Some(spot.class()) == class);
+        let over = over.map(|(_, spot)| spot.seq);
+        let (Some(class), Some(from), Some(last)) = (class, over.clone().min(), over.max()) else {
             return;
         };
         let until = last.next();
-        self.cold.ask(Asked::Due { from, until });
+        self.cold.ask(Asked::Due { class, from, until });
         effects.refill = Some(Refill {
             queue: self.id,
-            // Only a queue without priorities lets go of what it takes.
-            priority: 0,
+            priority: Spot::LAST_CLASS - class,
             from,
             until,
             rows_max: WINDOW_ROWS_MAX,
@@ -175,6 +190,7 @@ impl Queue {
     pub(super) fn due_read(
         &mut self,
         refilled: Refilled,
+        class: u8,
         from: Seq,
         until: Seq,
         effects: &mut Effects,
@@ -191,9 +207,12 @@ impl Queue {
                 continue;
             }
             let is_kept = self.keeps(&row.message);
-            self.cold.remove(row.message.body().len() as u64, is_kept);
+            let body_bytes = row.message.body().len() as u64;
+            self.cold.remove(spot, body_bytes, is_kept);
             let ready = Ready {
-                redelivered: row.seq < self.redelivered_below || row.message.was_delivered(),
+                redelivered: row.seq < self.redelivered_below
+                    || self.attempts.contains_key(&row.seq)
+                    || row.message.was_delivered(),
                 message: row.message,
                 stored: true,
                 due,
@@ -203,8 +222,9 @@ impl Queue {
         // What should have been among them and was not: found to be missing when it is read in turn.
         let seen_until = refilled.next.unwrap_or(until);
         let now = self.now;
-        self.cold_due
-            .retain(|(due, spot)| *due > now || !(from..seen_until).contains(&spot.seq));
+        self.cold_due.retain(|(due, spot)| {
+            *due > now || spot.class() != class || !(from..seen_until).contains(&spot.seq)
+        });
     }
 
     pub(super) fn check_due(&self) -> Result<(), String> {

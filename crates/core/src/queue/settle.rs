@@ -1,27 +1,47 @@
 //! Deliveries end, consumers come and go, the queue is emptied or deleted.
 
+use std::collections::btree_map::Entry;
+
 use super::{
-    Answer, ConsumerSettings, DeathReason, Effects, Holder, Outcome, Queue, Ready, Unacked,
+    Answer, ConsumerSettings, DeathReason, Effects, Holder, Outcome, Queue, Ready, Spot, Unacked,
     cold::Window, spill::Spilled,
 };
 use crate::{
-    ids::{ChannelKey, ConsumerId, Seq},
+    arguments::QueueType,
+    ids::{ChannelKey, ConsumerId, Handout, Seq},
     record::{MetaChange, Write},
 };
 
 impl Queue {
-    pub(super) fn settle(&mut self, seq: Seq, outcome: Outcome, effects: &mut Effects) {
-        self.end_delivery(seq, outcome, effects);
-        if matches!(outcome, Outcome::Returned | Outcome::Failed) {
-            self.trim_returned(effects);
+    pub(super) fn settle(
+        &mut self,
+        seq: Seq,
+        handout: Handout,
+        outcome: Outcome,
+        effects: &mut Effects,
+    ) {
+        self.end_delivery(seq, handout, outcome, effects);
+        match outcome {
+            Outcome::Returned | Outcome::Failed => self.trim_returned(effects),
+            Outcome::Acked | Outcome::Rejected => {}
         }
     }
 
-    fn end_delivery(&mut self, seq: Seq, outcome: Outcome, effects: &mut Effects) {
-        let Some(unacked) = self.unacked.remove(&seq) else {
+    fn end_delivery(
+        &mut self,
+        seq: Seq,
+        handout: Handout,
+        outcome: Outcome,
+        effects: &mut Effects,
+    ) {
+        let Entry::Occupied(held) = self.unacked.entry(seq) else {
             return;
         };
-        if let Holder::Consumer(consumer) = unacked.holder {
+        if held.get().holder.handout != handout {
+            return;
+        }
+        let unacked = held.remove();
+        if let Some(consumer) = unacked.consumer() {
             self.consumers.give_back(consumer);
         }
         let spot = self.spot(seq, &unacked.ready.message);
@@ -36,14 +56,31 @@ impl Queue {
                 self.forget(spot, &ready, effects);
             }
             Outcome::Rejected => self.die(spot, ready, DeathReason::Rejected, effects),
-            // Its time went on while somebody held it.
-            Outcome::Returned | Outcome::Failed
-                if !self.settings.lazy_expiry && ready.due <= self.now =>
-            {
-                self.die(spot, ready, DeathReason::Expired, effects);
-            }
             Outcome::Returned => self.come_back(spot, ready, false, effects),
             Outcome::Failed => self.come_back(spot, ready, true, effects),
+        }
+    }
+
+    /// A message was handed out and is not done with: the attempt is counted, and unless that was the last one
+    /// or its time went on meanwhile, it is ready again, at once or after a while.
+    fn come_back(&mut self, spot: Spot, ready: Ready, is_failure: bool, effects: &mut Effects) {
+        let is_over = !self.settings.lazy_expiry && ready.due <= self.now;
+        let mut until = None;
+        if self.counts_returns() {
+            let Some(mut attempts) = self.count_return(spot.seq, is_failure) else {
+                self.die(spot, ready, DeathReason::DeliveryLimit, effects);
+                return;
+            };
+            if !is_over {
+                until = self.held_until(spot.seq, attempts, is_failure);
+            }
+            attempts.due = until.unwrap_or_default();
+            self.keep_attempts(spot.seq, &ready, attempts, effects);
+        }
+        match until {
+            _ if is_over => self.die(spot, ready, DeathReason::Expired, effects),
+            Some(until) => self.hold_back(spot.seq, until, ready),
+            None => self.put_back(spot, ready),
         }
     }
 
@@ -63,11 +100,11 @@ impl Queue {
     /// Looks at every unacked message: an index by channel would cost each delivery more than it
     /// saves when a channel ends.
     pub(super) fn release(&mut self, channel: ChannelKey, ended: bool, effects: &mut Effects) {
-        let held: Vec<Seq> = self
+        let held: Vec<(Seq, Handout)> = self
             .unacked
             .iter()
-            .filter(|(_, unacked)| unacked.holder.channel() == channel)
-            .map(|(&seq, _)| seq)
+            .filter(|(_, unacked)| unacked.holder.channel == channel)
+            .map(|(&seq, unacked)| (seq, unacked.holder.handout))
             .collect();
         if ended {
             let answers = &mut effects.answers;
@@ -85,22 +122,33 @@ impl Queue {
         if held.is_empty() {
             return;
         }
-        // Whoever is gone had not done with it.
         let outcome = if ended {
             Outcome::Failed
         } else {
             Outcome::Returned
         };
-        for seq in held {
-            self.end_delivery(seq, outcome, effects);
+        for (seq, handout) in held {
+            self.end_delivery(seq, handout, outcome, effects);
         }
         self.trim_returned(effects);
     }
 
-    pub(super) fn subscribe(&mut self, consumer: ConsumerId, settings: ConsumerSettings) -> Answer {
+    pub(super) fn subscribe(
+        &mut self,
+        consumer: ConsumerId,
+        mut settings: ConsumerSettings,
+    ) -> Answer {
         if self.is_deleted {
             return Answer::Deleted(0);
         }
+        match self.settings.queue_type {
+            QueueType::Classic => {}
+            // Nobody has such a queue for himself.
+            QueueType::Quorum | QueueType::Stream => settings.exclusive = false,
+        }
+        settings.ack_timeout_millis = settings
+            .ack_timeout_millis
+            .or(self.settings.ack_timeout_millis);
         let is_refused = self.settings.single_active_consumer && settings.exclusive;
         if is_refused
             || self.consumers.has_exclusive()
@@ -124,15 +172,16 @@ impl Queue {
         while let Some((spot, ready)) = self.pop_ready() {
             self.forget(spot, &ready, effects);
         }
-        if let Some(range) = self.cold.take() {
-            self.cold_due.clear();
-            self.has_leftovers = false;
+        self.cold_due.clear();
+        self.has_leftovers &= self.cold.is_empty();
+        for range in self.cold.take_all() {
             self.count_forgotten(range.messages, range.body_bytes, range.spilled);
             for (priority, from) in range.levels() {
                 self.forget_range(priority, from, range.until, effects);
             }
         }
         self.drop_retrying(effects);
+        self.forget_lost_attempts(effects);
         self.serve_gets(effects);
         purged
     }
@@ -183,11 +232,12 @@ impl Queue {
         self.unacked.clear();
         self.dying.clear();
         self.arrived.clear();
-        self.cold.take();
+        self.attempts.clear();
+        self.retries = None;
+        self.cold.take_all();
         self.cold_due.clear();
         self.state.messages = 0;
         self.state.body_bytes = 0;
-        self.drop_attempts(effects);
         self.serve_gets(effects);
         if self.is_known_to_store {
             effects
@@ -196,13 +246,35 @@ impl Queue {
         }
         Answer::Deleted(ready)
     }
+
+    pub(super) fn put_back(&mut self, spot: Spot, ready: Ready) {
+        let spot = match self.settings.queue_type {
+            QueueType::Quorum => self.take_turn(spot),
+            QueueType::Classic | QueueType::Stream => spot,
+        };
+        self.insert_ready(spot, ready);
+    }
+
+    /// Before all that is in order, behind what came back before it.
+    fn take_turn(&mut self, spot: Spot) -> Spot {
+        let first = self.ready.first_key_value();
+        let is_alone = first.is_none_or(|(first, _)| !first.has_turn());
+        if is_alone || spot.seq < self.lowest_turned {
+            self.lowest_turned = spot.seq;
+        }
+        self.turns += 1;
+        spot.in_turn(self.turns)
+    }
 }
 
 impl Unacked {
     pub(super) const fn consumer(&self) -> Option<ConsumerId> {
-        match self.holder {
-            Holder::Consumer(consumer) => Some(consumer),
-            Holder::Get(_) => None,
+        let Holder {
+            channel, number, ..
+        } = self.holder;
+        match number {
+            0 => None,
+            number => Some(ConsumerId { channel, number }),
         }
     }
 }

@@ -11,6 +11,7 @@
 
 use super::{Effects, Queue, Ready, WINDOW_BYTES_MAX};
 use crate::{
+    arguments::QueueType,
     ids::Seq,
     message::Message,
     record::{MetaChange, QueueState, Write},
@@ -61,7 +62,8 @@ impl Queue {
 
     /// Whether the message outlives the process in this queue.
     pub(super) fn keeps(&self, message: &Message) -> bool {
-        self.durable && message.is_persistent()
+        let keeps_all = self.settings.queue_type == QueueType::Quorum;
+        self.durable && (keeps_all || message.is_persistent())
     }
 
     pub(super) const fn must_spill(&self) -> bool {

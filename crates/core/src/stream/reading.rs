@@ -6,7 +6,7 @@ use super::{
     readers::{Paged, Readers},
 };
 use crate::{
-    ids::{ConsumerId, Seq},
+    ids::{ConsumerId, Handout, Seq},
     queue::{Delivery, Effects, HAND_OUT_BYTES_MAX, Refilled},
 };
 
@@ -72,7 +72,9 @@ impl Stream {
             turn = turn.saturating_sub(message.memory_bytes());
             let delivery = Delivery {
                 consumer: id,
+                // A reader's deliveries have numbers of their own, none of which comes twice.
                 seq: self.readers.charge(id),
+                handout: Handout::default(),
                 redelivered: false,
                 message,
             };

@@ -166,12 +166,7 @@ impl Vhost {
             self.compare_queue(known, durable, asked, default)?;
             return Ok((QueueDeclared::Known(known.clone()), Vec::new()));
         }
-        let queue_type = arguments::check_queue(&asked, &self.name, default)?;
-        if queue_type == QueueType::Quorum {
-            let name = queue_type.name();
-            let what = format!("queue type '{name}' is not supported by this version");
-            return Err(Refusal::NotImplemented { what });
-        }
+        arguments::check_queue(&asked, &self.name, default)?;
         let record = Arc::new(QueueRecord {
             id: next_id(),
             vhost: self.name.clone(),
@@ -243,9 +238,9 @@ impl Vhost {
         compare.flag("durable", durable, known.durable)?;
         compare.flag("auto_delete", asked.auto_delete, known.auto_delete)?;
         let received = arguments::with_type(asked.arguments, default);
-        let compared = QueueType::of(&known.arguments).arguments();
+        let compared = arguments::compared(&known.arguments);
         compared
-            .iter()
+            .into_iter()
             .try_for_each(|key| compare.argument(key, &received, &known.arguments))
     }
 }

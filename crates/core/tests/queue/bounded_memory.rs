@@ -2,7 +2,12 @@
 
 use leveret_core::queue::{WINDOW_BYTES_MAX, WINDOW_ROWS_MAX};
 
-use crate::scenario::{QueueScenario, Stop, prefetch};
+use leveret_wire::value::FieldTable;
+
+use crate::{
+    quorum::quorum,
+    scenario::{QueueScenario, Stop, prefetch},
+};
 
 /// The rows that are ready and in memory when a refill has come, seen from outside: what lies between
 /// the last message handed out and the first cold one, and what the refill brings.
@@ -18,7 +23,11 @@ fn expect_bounded(queue: &mut QueueScenario, total: u64) {
             let rows = in_memory + refilled.rows.len() as u64;
             assert!(rows <= WINDOW_ROWS_MAX as u64, "{rows} rows are in memory");
             assert!(refill.bytes_max <= WINDOW_BYTES_MAX);
+            let is_of_another_priority = refilled.rows.is_empty();
             queue.together(vec![leveret_core::queue::Command::Refilled(refilled)]);
+            if is_of_another_priority {
+                continue;
+            }
         }
         let handed_out = queue.handed_out();
         assert!(handed_out > seen, "it stands still at {seen}");
@@ -39,6 +48,20 @@ fn a_backlog_of_a_hundred_thousand_passes_through_the_window() {
     }
     queue.expect_depth(total, 0);
     expect_bounded(&mut queue, total);
+}
+
+#[test]
+fn a_quorum_queue_is_bounded_although_it_knows_priorities() {
+    for restarts in [false, true] {
+        let mut queue = quorum(FieldTable::new());
+        let total = 10_000;
+        queue.publish(0..total);
+        if restarts {
+            queue.restart(Stop::Clean);
+        }
+        queue.expect_depth(total, 0);
+        expect_bounded(&mut queue, total);
+    }
 }
 
 #[test]

@@ -308,6 +308,7 @@ fn an_answer_nobody_asked_for_is_ignored() {
     queue.publish(0..3);
     queue.restart(Stop::Clean);
     let refilled = Refilled {
+        next_priority: None,
         rows: Vec::new(),
         next: None,
     };

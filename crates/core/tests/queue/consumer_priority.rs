@@ -10,6 +10,7 @@ const fn priority(priority: i64, prefetch: u16) -> ConsumerSettings {
         priority,
         no_ack: false,
         exclusive: false,
+        ack_timeout_millis: None,
     }
 }
 

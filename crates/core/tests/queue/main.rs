@@ -2,6 +2,8 @@
 
 mod scenario;
 
+mod ack_timeout;
+mod attempts;
 mod bounded_memory;
 mod channel_release;
 mod cold_range;
@@ -20,6 +22,7 @@ mod pause;
 mod prefetch;
 mod priorities;
 mod purge;
+mod quorum;
 mod random_commands;
 mod random_settings;
 mod read_ahead;

@@ -4,17 +4,19 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use leveret_core::{
-    ids::{ChannelKey, ConsumerId, Seq, Timestamp},
-    message::Message,
+    arguments::{AttemptCounting, QueueSettings, QueueType},
+    ids::{ChannelKey, ConsumerId, Handout, Seq, Timestamp},
+    message::{Message, MessageParts},
     queue::{
         Answer, Command, Confirm, ConsumerSettings, Depth, Effects, Outcome, Queue, Refill,
         Refilled, RequestId, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX,
     },
-    record::Write,
+    record::{Attempts, Write},
 };
+use leveret_wire::value::{FieldTable, FieldValue};
 use proptest::{prelude::*, sample::Index};
 
-use crate::scenario::{QUEUE, Stop, Store, channel, label, message, no_ack};
+use crate::scenario::{QUEUE, Stop, Store, channel, counts, label, no_ack};
 
 /// Large enough that a handful of messages fills the window.
 static ZEROS: [u8; 500_000] = [0; 500_000];
@@ -24,6 +26,7 @@ enum Step {
     Publish {
         persistent: bool,
         body_bytes: usize,
+        priority: Option<u8>,
     },
     Subscribe {
         channel: u16,
@@ -37,7 +40,9 @@ enum Step {
         no_ack: bool,
     },
     Settle(Index, Outcome),
-    SettleAnything(u64, Outcome),
+    SettleAnything(u64, u32, Outcome),
+    /// A delivery whose message came back long ago.
+    SettleLate(Index, Outcome),
     Release {
         channel: u16,
         ended: bool,
@@ -65,7 +70,8 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let outcome = prop_oneof![
         4 => Just(Outcome::Acked),
-        4 => Just(Outcome::Returned),
+        3 => Just(Outcome::Returned),
+        2 => Just(Outcome::Failed),
         1 => Just(Outcome::Rejected),
     ];
     let settings = (
@@ -79,6 +85,7 @@ fn step() -> impl Strategy<Value = Step> {
             no_ack,
             exclusive,
             priority,
+            ack_timeout_millis: None,
         });
     let body_bytes = prop_oneof![
         2 => 0..100_usize,
@@ -86,8 +93,12 @@ fn step() -> impl Strategy<Value = Step> {
         3 => 100_000..500_000_usize,
     ];
     prop_oneof![
-        20 => (prop::bool::weighted(0.75), body_bytes)
-            .prop_map(|(persistent, body_bytes)| Step::Publish { persistent, body_bytes }),
+        20 => (prop::bool::weighted(0.75), body_bytes, prop::option::weighted(0.3, 0..7_u8))
+            .prop_map(|(persistent, body_bytes, priority)| Step::Publish {
+                persistent,
+                body_bytes,
+                priority,
+            }),
         4 => (0..3_u16, settings)
             .prop_map(|(channel, settings)| Step::Subscribe { channel, settings }),
         6 => any::<Index>().prop_map(Step::Resume),
@@ -95,7 +106,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<Index>().prop_map(Step::Unsubscribe),
         4 => (0..3_u16, any::<bool>()).prop_map(|(channel, no_ack)| Step::Get { channel, no_ack }),
         14 => (any::<Index>(), outcome.clone()).prop_map(|(index, how)| Step::Settle(index, how)),
-        1 => (0..60_u64, outcome).prop_map(|(seq, how)| Step::SettleAnything(seq, how)),
+        1 => (0..60_u64, 0..60_u32, outcome.clone())
+            .prop_map(|(seq, handout, how)| Step::SettleAnything(seq, handout, how)),
+        2 => (any::<Index>(), outcome).prop_map(|(index, how)| Step::SettleLate(index, how)),
         1 => (0..3_u16, prop::bool::weighted(0.6))
             .prop_map(|(channel, ended)| Step::Release { channel, ended }),
         1 => Just(Step::Purge),
@@ -126,7 +139,11 @@ enum Place {
 #[derive(Debug)]
 struct Entry {
     number: u64,
-    seq: Option<Seq>,
+    priority: u8,
+    held: Option<(Seq, Handout)>,
+    /// It came back to the front.
+    has_turn: bool,
+    attempts: Attempts,
     is_stored: bool,
     is_flagged: bool,
     place: Place,
@@ -156,6 +173,7 @@ struct Batch {
 #[derive(Debug)]
 struct World {
     durable: bool,
+    settings: QueueSettings,
     queue: Queue,
     twin: Queue,
     effects: Effects,
@@ -172,6 +190,8 @@ struct World {
     flagged: BTreeSet<u64>,
     /// Numbers of messages that are promised to be stored.
     confirmed: BTreeSet<u64>,
+    /// Handings out of messages that came back.
+    late: Vec<(Seq, Handout)>,
     requests: BTreeMap<u64, Request>,
     cancelled: Vec<ConsumerId>,
     unused: bool,
@@ -181,17 +201,21 @@ struct World {
     refill: Option<Refill>,
     read: Option<Refilled>,
 
+    has_restarted: bool,
     last_message: u64,
     last_request: u64,
     last_consumer: u32,
 }
 
 impl World {
-    fn new(durable: bool) -> Self {
+    fn new(durable: bool, settings: QueueSettings) -> Self {
+        let queue = || Queue::new(QUEUE, durable).with_settings(settings.clone());
+        let is_quorum = settings.queue_type == QueueType::Quorum;
         Self {
             durable,
-            queue: Queue::new(QUEUE, durable),
-            twin: Queue::new(QUEUE, durable),
+            queue: queue(),
+            twin: queue(),
+            settings,
             effects: Effects::default(),
             twin_effects: Effects::default(),
             now: 0,
@@ -201,13 +225,15 @@ impl World {
             seen: BTreeSet::new(),
             flagged: BTreeSet::new(),
             confirmed: BTreeSet::new(),
+            late: Vec::new(),
             requests: BTreeMap::new(),
             cancelled: Vec::new(),
             unused: false,
-            store: Store::new(QUEUE, durable),
+            store: Store::new(QUEUE, durable).of_quorum(is_quorum),
             batches: VecDeque::new(),
             refill: None,
             read: None,
+            has_restarted: false,
             last_message: 0,
             last_request: 0,
             last_consumer: 0,
@@ -219,7 +245,8 @@ impl World {
             Step::Publish {
                 persistent,
                 body_bytes,
-            } => self.publish(persistent, body_bytes),
+                priority,
+            } => self.publish(persistent, body_bytes, priority),
             Step::Subscribe { channel, settings } => {
                 self.subscribe(channel, settings);
             }
@@ -243,7 +270,14 @@ impl World {
                 no_ack,
             } => self.get(channel(number), no_ack),
             Step::Settle(index, outcome) => self.settle_one(&index, outcome),
-            Step::SettleAnything(seq, outcome) => self.settle(Seq::new(seq), outcome),
+            Step::SettleAnything(seq, handout, outcome) => {
+                self.settle((Seq::new(seq), Handout::new(handout)), outcome);
+            }
+            Step::SettleLate(index, outcome) => {
+                if !self.late.is_empty() {
+                    self.settle(*index.get(&self.late), outcome);
+                }
+            }
             Step::Release {
                 channel: number,
                 ended,
@@ -268,15 +302,71 @@ impl World {
         }
     }
 
-    fn publish(&mut self, persistent: bool, body_bytes: usize) {
+    const fn is_quorum(&self) -> bool {
+        matches!(self.settings.queue_type, QueueType::Quorum)
+    }
+
+    /// The priority that counts here.
+    fn effective(&self, priority: Option<u8>) -> u8 {
+        let priority = priority.unwrap_or(self.settings.default_priority);
+        priority.min(self.settings.max_priority)
+    }
+
+    /// Puts a message that is ready into its place.
+    fn insert(&mut self, entry: Entry) {
+        let stands_behind = |other: &Entry| {
+            if other.place != Place::Ready {
+                return false;
+            }
+            let is_turned = other.has_turn;
+            let is_lower = other.priority < entry.priority;
+            let is_later = other.priority == entry.priority && other.number > entry.number;
+            if entry.has_turn {
+                !is_turned
+            } else {
+                !is_turned && (is_lower || is_later)
+            }
+        };
+        let at = self.messages.iter().position(stands_behind);
+        let at = at.unwrap_or(self.messages.len());
+        self.messages.insert(at, entry);
+    }
+
+    /// A message was handed out and is not done with.
+    fn come_back(&mut self, at: usize, is_failure: bool) {
+        let mut entry = self.messages.remove(at);
+        self.late.extend(entry.held.take());
+        if let Some(counting) = self.settings.attempt_counting {
+            let counts = is_failure || counting == AttemptCounting::All;
+            let mut attempts = entry.attempts;
+            attempts.all += 1;
+            attempts.failed += u32::from(is_failure);
+            let counted = counting.counted(attempts);
+            let limit = self.settings.delivery_limit.unwrap_or(u64::MAX);
+            if counts && u64::from(counted) > limit {
+                return;
+            }
+            entry.attempts = attempts;
+        }
+        entry.place = Place::Ready;
+        entry.is_flagged = true;
+        entry.has_turn = self.is_quorum();
+        self.insert(entry);
+    }
+
+    fn publish(&mut self, persistent: bool, body_bytes: usize, priority: Option<u8>) {
         self.last_message += 1;
         let number = self.last_message;
         let body = Bytes::from_static(&ZEROS[..body_bytes]);
-        let is_stored = self.durable && persistent && !self.is_deleted;
+        let persists = persistent || self.is_quorum();
+        let is_stored = self.durable && persists && !self.is_deleted;
         if !self.is_deleted {
-            self.messages.push(Entry {
+            self.insert(Entry {
                 number,
-                seq: None,
+                priority: self.effective(priority),
+                held: None,
+                has_turn: false,
+                attempts: Attempts::default(),
                 is_stored,
                 is_flagged: false,
                 place: Place::Ready,
@@ -287,7 +377,14 @@ impl World {
             number,
         };
         let command = Command::Enqueue {
-            message: message(&number.to_string(), body, persistent),
+            message: Message::new(MessageParts {
+                exchange: b"",
+                routing_key: number.to_string().as_bytes(),
+                properties: &[0, 0],
+                body,
+                persistent,
+                priority,
+            }),
             confirm: Some(confirm),
         };
         let promised_before = self.effects.promises.len();
@@ -310,11 +407,10 @@ impl World {
             channel: channel(number),
             number: self.last_consumer,
         };
-        let is_refused = self
-            .consumers
-            .values()
-            .any(|other| other.settings.exclusive)
-            || (settings.exclusive && !self.consumers.is_empty());
+        let mut others = self.consumers.values();
+        let is_refused = !self.is_quorum()
+            && (others.any(|other| other.settings.exclusive)
+                || (settings.exclusive && !self.consumers.is_empty()));
         let answer = if self.is_deleted {
             Answer::Deleted(0)
         } else if is_refused {
@@ -369,41 +465,50 @@ impl World {
 
     fn settle_one(&mut self, index: &Index, outcome: Outcome) {
         let is_held = |entry: &&Entry| entry.place != Place::Ready;
-        let held: Vec<Seq> = self
+        let held: Vec<(Seq, Handout)> = self
             .messages
             .iter()
             .filter(is_held)
-            .filter_map(|entry| entry.seq)
+            .filter_map(|entry| entry.held)
             .collect();
         if !held.is_empty() {
             self.settle(*index.get(&held), outcome);
         }
     }
 
-    fn settle(&mut self, seq: Seq, outcome: Outcome) {
-        let is_meant = |entry: &Entry| entry.seq == Some(seq) && entry.place != Place::Ready;
-        if outcome == Outcome::Returned {
-            for entry in self.messages.iter_mut().filter(|entry| is_meant(entry)) {
-                entry.place = Place::Ready;
-                entry.is_flagged = true;
+    fn settle(&mut self, (seq, handout): (Seq, Handout), outcome: Outcome) {
+        let is_meant =
+            |entry: &Entry| entry.held == Some((seq, handout)) && entry.place != Place::Ready;
+        if let Some(at) = self.messages.iter().position(is_meant) {
+            match outcome {
+                Outcome::Returned => self.come_back(at, false),
+                Outcome::Failed => self.come_back(at, true),
+                Outcome::Acked | Outcome::Rejected => {
+                    self.messages.remove(at);
+                }
             }
-        } else {
-            self.messages.retain(|entry| !is_meant(entry));
         }
-        self.apply(Command::Settle { seq, outcome });
+        self.apply(Command::Settle {
+            seq,
+            handout,
+            outcome,
+        });
     }
 
     fn release(&mut self, channel: ChannelKey, ended: bool) {
-        for entry in &mut self.messages {
-            let is_meant = match entry.place {
-                Place::Ready => false,
-                Place::HeldBy(consumer) => consumer.channel == channel,
-                Place::GotBy(by) => by == channel,
-            };
-            if is_meant {
-                entry.place = Place::Ready;
-                entry.is_flagged = true;
-            }
+        let is_meant = |entry: &&Entry| match entry.place {
+            Place::Ready => false,
+            Place::HeldBy(consumer) => consumer.channel == channel,
+            Place::GotBy(by) => by == channel,
+        };
+        let held = self.messages.iter().filter(is_meant);
+        let mut held: Vec<u64> = held.map(|entry| entry.number).collect();
+        // In the order in which they came to the queue.
+        held.sort_unstable();
+        for number in held {
+            let mut messages = self.messages.iter();
+            let at = messages.position(|entry| entry.number == number);
+            self.come_back(at.expect("it is there"), ended);
         }
         let before = self.consumers.len();
         if ended {
@@ -550,7 +655,14 @@ impl World {
             let last: Vec<Write> = self.queue.state_at_stop().into_iter().collect();
             assert_eq!(self.store.commit(&last), Ok(()), "{self:#?}");
         }
-        let stored: Vec<u64> = self.store.kept().map(number).collect();
+        let rows = self.store.kept();
+        let stored: Vec<(u64, Option<u8>, Attempts)> = rows
+            .map(|(message, attempts)| (number(message), message.priority(), attempts))
+            .collect();
+        let is_there = |number: &u64| stored.iter().any(|(stored, ..)| stored == number);
+        let before = self.messages.iter();
+        let attempts_before: BTreeMap<u64, Attempts> =
+            before.map(|entry| (entry.number, entry.attempts)).collect();
         let had_consumers = stop == Stop::Crash && self.store.state().consumed;
         let known: BTreeSet<u64> = std::mem::take(&mut self.messages)
             .into_iter()
@@ -558,29 +670,42 @@ impl World {
             .map(|entry| entry.number)
             .collect();
         if stop == Stop::Clean {
-            assert!(known.iter().eq(&stored), "{stored:?} are stored: {known:?}");
+            let stored = stored.iter().map(|(number, ..)| number);
+            assert!(known.iter().eq(stored), "{known:?} should be stored");
         }
-        for lost in known.iter().filter(|number| !stored.contains(number)) {
+        for lost in known.iter().filter(|number| !is_there(number)) {
             assert!(
                 !self.confirmed.contains(lost),
                 "message {lost} was confirmed"
             );
         }
-        for number in stored {
+        for (number, priority, attempts) in stored {
             if had_consumers || self.seen.contains(&number) {
                 self.flagged.insert(number);
             }
-            self.messages.push(Entry {
+            if stop == Stop::Clean {
+                assert_eq!(Some(&attempts), attempts_before.get(&number), "of {number}");
+            }
+            self.insert(Entry {
                 number,
-                seq: None,
+                priority: self.effective(priority),
+                held: None,
+                has_turn: false,
+                attempts,
                 is_stored: true,
                 is_flagged: self.flagged.contains(&number),
                 place: Place::Ready,
             });
         }
         let state = self.store.recover();
-        self.queue = Queue::recovered(QUEUE, true, state, stop == Stop::Clean);
-        self.twin = Queue::recovered(QUEUE, true, state, stop == Stop::Clean);
+        let queue = || {
+            Queue::recovered(QUEUE, true, state, stop == Stop::Clean)
+                .with_settings(self.settings.clone())
+                .with_attempts(Timestamp::default(), self.store.attempts())
+        };
+        (self.queue, self.twin) = (queue(), queue());
+        self.late.clear();
+        self.has_restarted = true;
         self.effects = Effects::default();
         self.twin_effects = Effects::default();
         self.consumers.clear();
@@ -697,7 +822,8 @@ impl World {
             assert_eq!(Some(priority), self.best_priority(), "{self:#?}");
             let place = Place::HeldBy(consumer);
             let place = (!no_ack).then_some(place);
-            self.hand_out(&delivery.message, delivery.seq, delivery.redelivered, place);
+            let held = (delivery.seq, delivery.handout);
+            self.hand_out(&delivery.message, held, delivery.redelivered, place);
         }
     }
 
@@ -718,7 +844,8 @@ impl World {
         match answer {
             Answer::Got(Some(got)) => {
                 let place = (!no_ack).then_some(Place::GotBy(channel));
-                self.hand_out(&got.message, got.seq, got.redelivered, place);
+                let held = (got.seq, got.handout);
+                self.hand_out(&got.message, held, got.redelivered, place);
                 assert_eq!(got.remaining, self.ready(), "{self:#?}");
             }
             Answer::Got(None) => assert_eq!(self.ready(), 0, "{self:#?}"),
@@ -727,7 +854,13 @@ impl World {
     }
 
     /// The first ready message goes to somebody, and stays with it in `place` or is gone.
-    fn hand_out(&mut self, message: &Message, seq: Seq, redelivered: bool, place: Option<Place>) {
+    fn hand_out(
+        &mut self,
+        message: &Message,
+        held: (Seq, Handout),
+        redelivered: bool,
+        place: Option<Place>,
+    ) {
         let first = self
             .messages
             .iter()
@@ -736,14 +869,27 @@ impl World {
             panic!("nothing is ready: {self:#?}");
         };
         assert_eq!(number(message), self.messages[first].number, "{self:#?}");
-        assert_eq!(redelivered, self.messages[first].is_flagged, "{self:#?}");
+        // After a restart of a queue with priorities it may be flagged because a later one was handed out
+        // before it.
+        let is_alarm = self.settings.max_priority > 0 && self.has_restarted && redelivered;
+        let is_flagged = self.messages[first].is_flagged;
+        assert!(redelivered == is_flagged || is_alarm, "{self:#?}");
+        let attempts = self.messages[first].attempts;
+        let counting = self.settings.attempt_counting;
+        let counted = counting.map_or(0, |counting| counting.counted(attempts));
+        let shown = |count: u32| (count > 0).then_some(i64::from(count));
+        assert_eq!(
+            counts(message),
+            (shown(attempts.all), shown(counted)),
+            "{self:#?}"
+        );
         let is_lie = !redelivered && self.seen.contains(&number(message));
         assert!(!is_lie, "it was handed out before: {self:#?}");
         self.seen.insert(number(message));
         match place {
             Some(place) => {
                 self.messages[first].place = place;
-                self.messages[first].seq = Some(seq);
+                self.messages[first].held = Some(held);
             }
             None => {
                 self.messages.remove(first);
@@ -795,7 +941,43 @@ proptest! {
     fn a_durable_queue_does_what_a_list_of_messages_does(
         steps in prop::collection::vec(step(), 1..150)
     ) {
-        let mut world = World::new(true);
+        let mut world = World::new(true, QueueSettings::default());
+        for step in steps {
+            world.take(step);
+        }
+        world.finish();
+    }
+
+    #[test]
+    fn a_quorum_queue_hands_out_first_what_came_back_and_counts_it(
+        steps in prop::collection::vec(step(), 1..150),
+        limit in prop::option::of(0..4_u64),
+    ) {
+        let arguments = FieldTable::new().with("x-queue-type", FieldValue::text("quorum"));
+        let mut world = World::new(true, QueueSettings {
+            delivery_limit: limit,
+            ..QueueSettings::of(&arguments)
+        });
+        for step in steps {
+            world.take(step);
+        }
+        world.finish();
+    }
+
+    #[test]
+    fn a_classic_queue_with_priorities_counts_when_it_is_told_to(
+        steps in prop::collection::vec(step(), 1..150),
+        limit in prop::option::of(0..4_u64),
+        max_priority in 0..4_u8,
+        counts_all in any::<bool>(),
+    ) {
+        let counting = if counts_all { AttemptCounting::All } else { AttemptCounting::Failures };
+        let mut world = World::new(true, QueueSettings {
+            max_priority,
+            delivery_limit: limit,
+            attempt_counting: Some(counting),
+            ..QueueSettings::default()
+        });
         for step in steps {
             world.take(step);
         }
@@ -806,7 +988,7 @@ proptest! {
     fn a_transient_queue_does_what_a_list_of_messages_does(
         steps in prop::collection::vec(step(), 1..60)
     ) {
-        let mut world = World::new(false);
+        let mut world = World::new(false, QueueSettings::default());
         for step in steps {
             world.take(step);
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use leveret_core::{
-    arguments::{DeadLetter, Overflow, QueueSettings, RetrySettings},
+    arguments::{AttemptCounting, DeadLetter, Overflow, QueueSettings, QueueType, RetrySettings},
     queue::{Command, Outcome},
 };
 use leveret_wire::value::{FieldTable, FieldValue};
@@ -79,7 +79,7 @@ fn settings() -> impl Strategy<Value = QueueSettings> {
         prop::option::weighted(0.3, 0..50_u64),
         any::<bool>(),
         any::<bool>(),
-        retry(),
+        (retry(), any::<bool>(), prop::option::of(0..3_u64)),
     )
         .prop_map(
             |(
@@ -88,11 +88,19 @@ fn settings() -> impl Strategy<Value = QueueSettings> {
                 message_ttl_millis,
                 has_dead_letter,
                 lazy_expiry,
-                retry,
+                (retry, is_quorum, delivery_limit),
             )| {
                 QueueSettings {
                     retry,
+                    queue_type: if is_quorum {
+                        QueueType::Quorum
+                    } else {
+                        QueueType::Classic
+                    },
                     max_priority,
+                    delivery_limit,
+                    attempt_counting: delivery_limit.map(|_| AttemptCounting::Failures),
+                    ack_timeout_millis: is_quorum.then_some(35),
                     max_length,
                     message_ttl_millis,
                     lazy_expiry,

@@ -6,7 +6,10 @@ use leveret_core::{
 };
 use leveret_wire::value::{FieldTable, FieldValue};
 
-use crate::scenario::{QueueScenario, Stop, prefetch};
+use crate::{
+    quorum::quorum,
+    scenario::{QueueScenario, Stop, prefetch},
+};
 
 /// Exactly 100 ms after the first attempt, 200 after the second, and so on.
 fn arguments() -> FieldTable {
@@ -165,6 +168,24 @@ fn time_goes_on_while_a_message_is_held_back() {
 }
 
 #[test]
+fn where_only_the_head_expires_a_message_waits_although_its_time_is_over() {
+    let arguments = arguments()
+        .with("x-message-ttl", FieldValue::Int(50))
+        .with("x-expiry", FieldValue::text("lazy"))
+        .with("x-dead-letter-exchange", FieldValue::text("dlx"));
+    let mut queue = with(&arguments);
+    queue.publish(["m"]);
+    queue.get();
+    queue.pass(60);
+    queue.settle("m", Outcome::Failed);
+    queue.pass(99);
+    assert_eq!(queue.queue().retrying(), 1);
+    queue.expect_dead(DeathReason::Expired, [""; 0]);
+    queue.pass(1);
+    queue.expect_dead(DeathReason::Expired, ["m"]);
+}
+
+#[test]
 fn held_back_messages_go_with_a_purge_and_with_the_queue() {
     for purge in [true, false] {
         let mut queue = with(&arguments());
@@ -185,4 +206,53 @@ fn held_back_messages_go_with_a_purge_and_with_the_queue() {
         }
         assert_eq!(queue.store().attempts().count(), 0);
     }
+}
+
+/// RabbitMQ's way for its quorum queues: only failures make the wait longer, and what waited stands in front.
+#[test]
+fn a_quorum_queue_holds_back_in_its_own_words() {
+    let arguments = FieldTable::new()
+        .with("x-queue-type", FieldValue::text("quorum"))
+        .with("x-delayed-retry-type", FieldValue::text("failed"))
+        .with("x-delayed-retry-min", FieldValue::Int(100))
+        .with("x-delayed-retry-max", FieldValue::Int(250));
+    let mut queue = quorum(arguments);
+    queue.publish(["one", "two", "three"]);
+    let alice = queue.subscribe(prefetch(1));
+    queue.expect_deliveries(alice, ["one"]);
+    queue.settle("one", Outcome::Returned);
+    queue.expect_redeliveries(alice, ["one"]);
+    for (number, millis) in [(1, 100), (2, 200), (3, 250)] {
+        queue.settle("one", Outcome::Failed);
+        assert_eq!(queue.take_labels(alice), ["two"]);
+        queue.pass(millis - 1);
+        assert_eq!(queue.queue().retrying(), 1);
+        queue.pass(1);
+        queue.settle("two", Outcome::Returned);
+        queue.expect_redeliveries(alice, ["one"]);
+        queue.expect_counts("one", number + 1, number);
+    }
+}
+
+#[test]
+fn a_limit_of_deliveries_ends_retries_too() {
+    let arguments = arguments()
+        .with("x-attempt-counting", FieldValue::text("all"))
+        .with("x-delivery-limit", FieldValue::Int(2))
+        .with("x-dead-letter-exchange", FieldValue::text("dlx"));
+    let mut queue = with(&arguments);
+    queue.publish(["m"]);
+    let alice = queue.subscribe(prefetch(1));
+    for (outcome, number) in [(Outcome::Returned, 1), (Outcome::Failed, 2)] {
+        queue.take_labels(alice);
+        queue.settle("m", outcome);
+        queue.restart(Stop::Crash);
+        queue.expect_depth(0, 0);
+        queue.pass(1000);
+        let bob = queue.subscribe(prefetch(1));
+        queue.expect_redeliveries(bob, ["m"]);
+        queue.expect_counts("m", number, number);
+    }
+    queue.settle("m", Outcome::Returned);
+    queue.expect_dead(DeathReason::DeliveryLimit, ["m"]);
 }

@@ -9,14 +9,19 @@ use std::{
 
 use bytes::Bytes;
 use leveret_core::{
-    arguments::QueueSettings,
-    ids::{ChannelKey, ConnectionId, ConsumerId, QueueId, Timestamp},
+    arguments::{QueueSettings, QueueType},
+    ids::{ChannelKey, ConnectionId, ConsumerId, Handout, QueueId, Seq, Timestamp},
     message::{Life, Message, MessageParts},
     queue::{
-        Answer, Command, Confirm, ConsumerSettings, DeathReason, Depth, Effects, Outcome, Queue,
-        Refill, Refilled, RequestId, Transfer,
+        Answer, Command, Confirm, ConsumerSettings, DeathReason, Depth, Effects, Outcome, Overdue,
+        Queue, Refill, Refilled, RequestId, Transfer,
     },
     record::Write,
+};
+
+use leveret_wire::{
+    content::{BasicProperties, RawProperties},
+    value::{FieldTable, FieldValue},
 };
 
 pub(crate) use self::store::Store;
@@ -67,13 +72,16 @@ pub(crate) struct QueueScenario {
     refills: VecDeque<Refill>,
     reads_late: bool,
     received: BTreeMap<ConsumerId, Vec<Received>>,
-    /// Places of unacked messages by label.
-    unacked: BTreeMap<String, leveret_core::ids::Seq>,
+    /// Places and handings out of unacked messages by label.
+    unacked: BTreeMap<String, (Seq, Handout)>,
+    /// Headers of what was handed out last.
+    headers: BTreeMap<String, FieldTable>,
     answers: BTreeMap<u64, Answer>,
     confirmed: Vec<u64>,
     accepted: Vec<u64>,
     rejected: Vec<u64>,
     cancelled: Vec<ConsumerId>,
+    overdue: Vec<Overdue>,
     last_request: u64,
     last_channel: u16,
     last_confirm: u64,
@@ -101,23 +109,26 @@ impl QueueScenario {
     }
 
     fn of(queue: Queue, durable: bool, settings: QueueSettings) -> Self {
+        let is_quorum = settings.queue_type == QueueType::Quorum;
         Self {
             queue,
             durable,
             settings,
             effects: Effects::default(),
-            store: Store::new(QUEUE, durable),
+            store: Store::new(QUEUE, durable).of_quorum(is_quorum),
             batches: VecDeque::new(),
             commits_late: false,
             refills: VecDeque::new(),
             reads_late: false,
             received: BTreeMap::new(),
             unacked: BTreeMap::new(),
+            headers: BTreeMap::new(),
             answers: BTreeMap::new(),
             confirmed: Vec::new(),
             accepted: Vec::new(),
             rejected: Vec::new(),
             cancelled: Vec::new(),
+            overdue: Vec::new(),
             last_request: 0,
             last_channel: 0,
             last_confirm: 0,
@@ -245,8 +256,23 @@ impl QueueScenario {
         self.publish_messages(vec![Message::with_life(message, life)]);
     }
 
+    /// Publishes one persistent message with headers.
+    #[track_caller]
+    pub(crate) fn publish_with_headers(&mut self, label: &str, headers: FieldTable) {
+        let properties = BasicProperties {
+            headers: Some(headers),
+            ..BasicProperties::default()
+        };
+        let properties = properties.encode();
+        let message = MessageParts {
+            properties: properties.as_bytes(),
+            ..parts(label, Bytes::new(), true)
+        };
+        self.publish_messages(vec![Message::new(message)]);
+    }
+
     /// The places of what has died since the last look.
-    pub(crate) fn take_dead(&mut self) -> Vec<(leveret_core::ids::Seq, String)> {
+    pub(crate) fn take_dead(&mut self) -> Vec<(Seq, String)> {
         let dead = std::mem::take(&mut self.dead).into_iter();
         dead.filter_map(|(transfer, label)| Some((transfer.seq?, label)))
             .collect()
@@ -412,9 +438,10 @@ impl QueueScenario {
     /// Acks all that is unacked, in one batch.
     #[track_caller]
     pub(crate) fn ack_all(&mut self) {
-        let seqs = std::mem::take(&mut self.unacked).into_values();
-        let acks = seqs.map(|seq| Command::Settle {
+        let held = std::mem::take(&mut self.unacked).into_values();
+        let acks = held.map(|(seq, handout)| Command::Settle {
             seq,
+            handout,
             outcome: Outcome::Acked,
         });
         self.together(acks.collect());
@@ -423,10 +450,14 @@ impl QueueScenario {
     /// The command that ends the delivery of this label.
     #[track_caller]
     pub(crate) fn settling(&self, label: &str, outcome: Outcome) -> Command {
-        let Some(&seq) = self.unacked.get(label) else {
+        let Some(&(seq, handout)) = self.unacked.get(label) else {
             panic!("{label} was never handed out: {self:#?}");
         };
-        Command::Settle { seq, outcome }
+        Command::Settle {
+            seq,
+            handout,
+            outcome,
+        }
     }
 
     /// The channel of this consumer is closed.
@@ -734,6 +765,29 @@ impl QueueScenario {
         self.expect_equal("cancelled", &found, &consumers.into_iter().collect());
     }
 
+    /// Whoever had messages for too long since the last look.
+    pub(crate) fn take_overdue(&mut self) -> Vec<Overdue> {
+        std::mem::take(&mut self.overdue)
+    }
+
+    /// The headers with which this message was handed out last.
+    pub(crate) fn headers_of(&self, label: &str) -> FieldTable {
+        self.headers.get(label).cloned().unwrap_or_default()
+    }
+
+    /// What was told of attempts when this message was handed out last: acquired and delivery count.
+    #[track_caller]
+    pub(crate) fn expect_counts(
+        &self,
+        label: &str,
+        acquired: impl Into<Option<i64>>,
+        delivery: impl Into<Option<i64>>,
+    ) {
+        let found = self.headers.get(label).map(counts_among);
+        let expected = Some((acquired.into(), delivery.into()));
+        self.expect_equal("counts", &found, &expected);
+    }
+
     /// Whether the last consumer has left since the last look.
     pub(crate) fn take_unused(&mut self) -> bool {
         std::mem::take(&mut self.effects.unused)
@@ -767,6 +821,9 @@ impl QueueScenario {
     #[track_caller]
     pub(crate) fn together(&mut self, commands: Vec<Command>) {
         for command in commands {
+            if self.queue.overtakes(&command) {
+                self.hand_out();
+            }
             self.apply(command);
             if self.queue.hands_out_each() {
                 self.hand_out();
@@ -824,10 +881,13 @@ impl QueueScenario {
             self.dead.push((transfer, label));
         }
         self.cancelled.append(&mut self.effects.cancelled);
+        self.overdue.append(&mut self.effects.overdue);
         for (RequestId(request), answer) in std::mem::take(&mut self.effects.answers) {
             if let Answer::Got(Some(got)) = &answer {
                 self.handed_out += 1;
-                self.unacked.insert(label(&got.message), got.seq);
+                let label = label(&got.message);
+                self.headers.insert(label.clone(), headers(&got.message));
+                self.unacked.insert(label, (got.seq, got.handout));
             }
             if let Some(earlier) = self.answers.insert(request, answer) {
                 panic!("request {request} was answered before, by {earlier:?}: {self:#?}");
@@ -842,7 +902,10 @@ impl QueueScenario {
         for delivery in deliveries {
             self.handed_out += 1;
             let label = label(&delivery.message);
-            self.unacked.insert(label.clone(), delivery.seq);
+            let held = (delivery.seq, delivery.handout);
+            self.headers
+                .insert(label.clone(), headers(&delivery.message));
+            self.unacked.insert(label.clone(), held);
             self.received
                 .entry(delivery.consumer)
                 .or_default()
@@ -921,11 +984,29 @@ fn parts(label: &str, body: Bytes, persistent: bool) -> MessageParts<'_> {
     MessageParts {
         exchange: b"",
         routing_key: label.as_bytes(),
-        properties: b"",
+        properties: &[0, 0],
         body,
         persistent,
         priority: None,
     }
+}
+
+/// What a message's headers tell of attempts: acquired and delivery count.
+pub(crate) fn counts(message: &Message) -> (Option<i64>, Option<i64>) {
+    counts_among(&headers(message))
+}
+
+/// A message's headers.
+fn headers(message: &Message) -> FieldTable {
+    let raw = RawProperties::from_wire(Bytes::copy_from_slice(message.properties()));
+    let properties = raw.ok().and_then(|raw| BasicProperties::decode(&raw).ok());
+    let headers = properties.and_then(|properties| properties.headers);
+    headers.unwrap_or_default()
+}
+
+fn counts_among(headers: &FieldTable) -> (Option<i64>, Option<i64>) {
+    let count = |key: &[u8]| headers.get(key).and_then(FieldValue::as_integer);
+    (count(b"x-acquired-count"), count(b"x-delivery-count"))
 }
 
 /// The label of a message.

@@ -1,7 +1,7 @@
 //! Ack and reject end a message; repeating them does no harm.
 
 use leveret_core::{
-    ids::Seq,
+    ids::{Handout, Seq},
     queue::{Command, Outcome},
 };
 
@@ -49,6 +49,7 @@ fn a_place_nobody_holds_is_ignored() {
     queue.publish(["one"]);
     let settles = [0, 1, 99].map(|seq| Command::Settle {
         seq: Seq::new(seq),
+        handout: Handout::default(),
         outcome: Outcome::Acked,
     });
     queue.together(settles.to_vec());

@@ -74,3 +74,76 @@ fn nobody_may_have_such_a_queue_for_himself() {
     let mut queue = single_active();
     assert_eq!(queue.try_subscribe(exclusive()), Answer::ExclusiveUse);
 }
+
+mod of_a_quorum_queue {
+    use leveret_core::queue::Outcome;
+    use leveret_wire::value::{FieldTable, FieldValue};
+
+    use super::*;
+    use crate::quorum::quorum;
+
+    fn single() -> QueueScenario {
+        let key = "x-single-active-consumer";
+        quorum(FieldTable::new().with(key, FieldValue::Bool(true)))
+    }
+
+    fn of_priority(priority: i64) -> ConsumerSettings {
+        ConsumerSettings {
+            priority,
+            ..prefetch(2)
+        }
+    }
+
+    #[test]
+    fn an_idle_one_gives_way_to_a_higher_priority_at_once() {
+        let mut queue = single();
+        let low = queue.subscribe(of_priority(0));
+        let high = queue.subscribe(of_priority(5));
+        let equal = queue.subscribe(of_priority(5));
+        queue.publish(["1"]);
+        queue.expect_deliveries(high, ["1"]);
+        queue.expect_nothing_more();
+        queue.end_channel(high);
+        queue.expect_redeliveries(equal, ["1"]);
+        queue.end_channel(equal);
+        queue.expect_redeliveries(low, ["1"]);
+    }
+
+    #[test]
+    fn a_busy_one_settles_what_it_has_and_gets_no_more() {
+        let mut queue = single();
+        let low = queue.subscribe(of_priority(0));
+        queue.publish(["1", "2", "3", "4"]);
+        queue.expect_deliveries(low, ["1", "2"]);
+        let high = queue.subscribe(of_priority(5));
+        queue.ack("1");
+        queue.expect_nothing_more();
+        queue.ack("2");
+        queue.expect_deliveries(high, ["3", "4"]);
+        queue.expect_nothing_more();
+    }
+
+    #[test]
+    fn a_busy_one_stays_when_the_other_goes_first() {
+        let mut queue = single();
+        let low = queue.subscribe(of_priority(0));
+        queue.publish(["1", "2", "3"]);
+        queue.expect_deliveries(low, ["1", "2"]);
+        let high = queue.subscribe(of_priority(5));
+        queue.ack("1");
+        queue.expect_nothing_more();
+        queue.unsubscribe(high);
+        queue.expect_deliveries(low, ["3"]);
+    }
+
+    #[test]
+    fn what_a_busy_one_gives_back_goes_to_the_next() {
+        let mut queue = single();
+        let low = queue.subscribe(of_priority(0));
+        queue.publish(["1"]);
+        queue.expect_deliveries(low, ["1"]);
+        let high = queue.subscribe(of_priority(5));
+        queue.settle("1", Outcome::Returned);
+        queue.expect_redeliveries(high, ["1"]);
+    }
+}

@@ -46,6 +46,7 @@ fn a_settle_that_comes_twice_does_no_harm() {
     let reader = scenario.subscribe(1, 1, StreamStart::First);
     let seq = scenario.held[&reader][0];
     let settle = || Command::Settle {
+        handout: leveret_core::ids::Handout::default(),
         seq,
         outcome: Outcome::Acked,
     };

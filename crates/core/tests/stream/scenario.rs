@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use leveret_core::{
-    ids::{ChannelKey, ConnectionId, ConsumerId, QueueId, Seq, Timestamp},
+    ids::{ChannelKey, ConnectionId, ConsumerId, Handout, QueueId, Seq, Timestamp},
     message::{Message, MessageParts},
     queue::{
         Answer, Command, Confirm, Depth, Effects, Outcome, Refilled, RequestId, StoredMessage,
@@ -343,7 +343,11 @@ impl StreamScenario {
         let count = count.min(held.len());
         let settles = held
             .drain(..count)
-            .map(|seq| Command::Settle { seq, outcome })
+            .map(|seq| Command::Settle {
+                seq,
+                handout: Handout::default(),
+                outcome,
+            })
             .collect();
         self.submit(settles);
     }

@@ -6,6 +6,7 @@ mod alternate_exchange;
 mod auto_delete_exchange;
 mod bind;
 mod choosing_exchanges;
+mod consume_arguments;
 mod declare_exchange;
 mod declare_queue;
 mod delayed_exchange;

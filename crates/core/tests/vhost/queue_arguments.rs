@@ -1,7 +1,7 @@
 //! Arguments of new queues: what is taken, what is refused, and how.
 
 use leveret_core::{
-    arguments::{DeadLetter, Overflow, QueueSettings, QueueType, max_age_millis},
+    arguments::{AttemptCounting, DeadLetter, Overflow, QueueSettings, QueueType, max_age_millis},
     vhost::QueueDeclare,
 };
 use leveret_wire::value::{FieldTable, FieldValue, ShortString};
@@ -317,14 +317,6 @@ fn the_argument_of_this_broker_is_checked_like_the_others() {
     expect_invalid("x-expiry", FieldValue::Bool(true), detail);
 }
 
-/// A queue that silently keeps its messages longer than asked would be worse than none.
-#[test]
-fn what_is_not_there_yet_is_refused_and_not_ignored() {
-    let text = "NOT_IMPLEMENTED - queue type 'quorum' is not supported by this version";
-    let asked = with(table("x-queue-type", crate::scenario::text("quorum")));
-    expect_refused(VhostScenario::new().declare_queue(asked), 540, text);
-}
-
 #[test]
 fn numbers_have_their_ranges() {
     let numbers = [
@@ -413,12 +405,15 @@ fn settings_are_what_was_declared() {
         .with("x-expires", number(4))
         .with("x-expiry", text("lazy"))
         .with("x-dead-letter-exchange", text("dlx"))
-        .with("x-dead-letter-routing-key", text("key"));
+        .with("x-dead-letter-routing-key", text("key"))
+        .with("x-attempt-counting", text("all"))
+        .with("x-delivery-limit", number(5));
     let short = |text: &'static str| Some(ShortString::from_static(text));
     let expected = QueueSettings {
         retry: None,
         queue_type: QueueType::Classic,
         max_priority: 10,
+        default_priority: 0,
         single_active_consumer: true,
         max_length: Some(1),
         max_length_bytes: Some(2),
@@ -430,6 +425,10 @@ fn settings_are_what_was_declared() {
             exchange: short("dlx"),
             routing_key: short("key"),
         }),
+        dead_letter_at_least_once: false,
+        delivery_limit: Some(5),
+        attempt_counting: Some(AttemptCounting::All),
+        ack_timeout_millis: None,
     };
     assert_eq!(QueueSettings::of(&arguments), expected);
     let nothing = QueueSettings::of(&FieldTable::default());
@@ -441,4 +440,70 @@ fn a_highest_priority_of_0_makes_two_levels() {
     let settings = QueueSettings::of(&table("x-max-priority", FieldValue::Int(0)));
     assert_eq!(settings.max_priority, 1);
     assert_eq!(QueueSettings::of(&FieldTable::new()).max_priority, 0);
+}
+
+#[test]
+fn a_quorum_queue_has_settings_without_being_told() {
+    let quorum = table("x-queue-type", text("quorum"));
+    let expected = QueueSettings {
+        queue_type: QueueType::Quorum,
+        max_priority: 31,
+        default_priority: 4,
+        delivery_limit: Some(20),
+        attempt_counting: Some(AttemptCounting::Failures),
+        ack_timeout_millis: Some(1_800_000),
+        ..QueueSettings::default()
+    };
+    assert_eq!(QueueSettings::of(&quorum), expected);
+
+    let limits = [
+        (FieldValue::Int(0), Some(0)),
+        (FieldValue::Long(7), Some(7)),
+        (FieldValue::Int(-1), None),
+        // Not checked, and no word about it.
+        (text("7"), Some(20)),
+        (FieldValue::Bool(true), Some(20)),
+    ];
+    for (limit, delivery_limit) in limits {
+        let settings = QueueSettings::of(&quorum.clone().with("x-delivery-limit", limit));
+        assert_eq!(settings.delivery_limit, delivery_limit);
+    }
+    // It cannot refuse a message and dead-letter it.
+    let arguments = quorum
+        .with("x-overflow", text("reject-publish-dlx"))
+        .with("x-consumer-timeout", FieldValue::Int(1000));
+    let settings = QueueSettings::of(&arguments);
+    assert_eq!(settings.overflow, Overflow::DropHead);
+    assert_eq!(settings.ack_timeout_millis, Some(1000));
+}
+
+#[test]
+fn at_least_once_needs_somewhere_to_wait() {
+    let strategy = table("x-queue-type", text("quorum"))
+        .with("x-dead-letter-strategy", text("at-least-once"))
+        .with("x-dead-letter-exchange", text(""));
+    assert!(!QueueSettings::of(&strategy).dead_letter_at_least_once);
+    let waiting = strategy.with("x-overflow", text("reject-publish"));
+    assert!(QueueSettings::of(&waiting).dead_letter_at_least_once);
+}
+
+#[test]
+fn a_classic_queue_that_counts_takes_a_delivery_limit() {
+    let limit = table("x-delivery-limit", FieldValue::Int(3));
+    let counting = limit.with("x-attempt-counting", text("all"));
+    let mut vhost = VhostScenario::new();
+    vhost.declare_queue(with(counting.clone())).expect("new");
+    assert!(vhost.declare_queue(with(counting)).is_ok());
+    let refused = "PRECONDITION_FAILED - inequivalent arg 'x-delivery-limit' for queue 'Q' in vhost \
+                   'V': received none but current is the value '3' of type 'signedint'";
+    let without = with(table("x-attempt-counting", text("all")));
+    expect_refused(vhost.declare_queue(without), 406, refused);
+
+    expect_invalid(
+        "x-attempt-counting",
+        text("some"),
+        "invalid_attempt_counting",
+    );
+    let detail = "{unacceptable_type,signedint}";
+    expect_invalid("x-attempt-counting", FieldValue::Int(1), detail);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use leveret_core::ids::{QueueId, Seq};
+use leveret_core::ids::HandedOut;
 use leveret_wire::ids::DeliveryTag;
 
 /// Entries below which settled ones in the middle are not worth removing.
@@ -10,14 +10,7 @@ const COMPACT_MIN: usize = 64;
 /// Entries whose memory an empty ledger keeps for the next deliveries.
 const KEPT_CAPACITY: usize = 4096;
 
-/// Where an unacked message is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unacked {
-    pub(crate) queue: QueueId,
-    pub(crate) seq: Seq,
-}
-
-/// Unacked deliveries by their tags, which rise.
+/// HandedOut deliveries by their tags, which rise.
 ///
 /// What is settled out of order stays as a marked entry until all before it is settled, or until
 /// marked entries are the most of all.
@@ -30,13 +23,13 @@ pub(crate) struct Ledger {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     tag: u64,
-    at: Unacked,
+    at: HandedOut,
     is_settled: bool,
 }
 
 impl Ledger {
     /// A delivery with a tag above all before it.
-    pub(crate) fn push(&mut self, tag: DeliveryTag, queue: QueueId, seq: Seq) {
+    pub(crate) fn push(&mut self, tag: DeliveryTag, at: HandedOut) {
         let tag = tag.get();
         debug_assert!(
             self.entries.back().is_none_or(|last| last.tag < tag),
@@ -44,14 +37,14 @@ impl Ledger {
         );
         self.entries.push_back(Entry {
             tag,
-            at: Unacked { queue, seq },
+            at,
             is_settled: false,
         });
         self.unacked += 1;
     }
 
     /// Takes the delivery with exactly this tag.
-    pub(crate) fn take(&mut self, tag: DeliveryTag) -> Option<Unacked> {
+    pub(crate) fn take(&mut self, tag: DeliveryTag) -> Option<HandedOut> {
         let position = self.position(tag.get())?;
         let entry = self.entries.get_mut(position)?;
         entry.is_settled = true;
@@ -66,7 +59,7 @@ impl Ledger {
     pub(crate) fn take_up_to(
         &mut self,
         tag: DeliveryTag,
-        mut taken: impl FnMut(DeliveryTag, Unacked),
+        mut taken: impl FnMut(DeliveryTag, HandedOut),
     ) -> bool {
         if self.position(tag.get()).is_none() {
             return false;
@@ -83,7 +76,7 @@ impl Ledger {
     }
 
     /// Takes everything in order.
-    pub(crate) fn take_all(&mut self, mut taken: impl FnMut(DeliveryTag, Unacked)) {
+    pub(crate) fn take_all(&mut self, mut taken: impl FnMut(DeliveryTag, HandedOut)) {
         for entry in self.entries.drain(..) {
             if !entry.is_settled {
                 taken(DeliveryTag::new(entry.tag), entry.at);
@@ -94,7 +87,7 @@ impl Ledger {
     }
 
     /// Puts back what was taken, with the tags it had.
-    pub(crate) fn restore(&mut self, taken: impl IntoIterator<Item = (DeliveryTag, Unacked)>) {
+    pub(crate) fn restore(&mut self, taken: impl IntoIterator<Item = (DeliveryTag, HandedOut)>) {
         let restored = taken.into_iter().map(|(tag, at)| Entry {
             tag: tag.get(),
             at,
@@ -108,7 +101,7 @@ impl Ledger {
     }
 
     /// Everything that is unacked.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Unacked> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = HandedOut> {
         self.entries
             .iter()
             .filter(|entry| !entry.is_settled)
@@ -149,15 +142,22 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
-    use leveret_core::ids::{QueueId, Seq};
+    use leveret_core::ids::{HandedOut, Seq};
     use leveret_wire::ids::DeliveryTag;
 
     use super::Ledger;
 
+    fn at(seq: u64) -> HandedOut {
+        HandedOut {
+            seq: Seq::new(seq),
+            ..HandedOut::default()
+        }
+    }
+
     fn ledger_of(tags: impl IntoIterator<Item = u64>) -> Ledger {
         let mut ledger = Ledger::default();
         for tag in tags {
-            ledger.push(DeliveryTag::new(tag), QueueId::new(1), Seq::new(tag * 10));
+            ledger.push(DeliveryTag::new(tag), at(tag * 10));
         }
         ledger
     }
@@ -205,7 +205,7 @@ mod tests {
         ledger.take_up_to(DeliveryTag::new(2), |tag, at| taken.push((tag, at)));
         let five = DeliveryTag::new(5);
         taken.push((five, ledger.take(five).expect("it is unacked")));
-        ledger.push(DeliveryTag::new(6), QueueId::new(1), Seq::new(60));
+        ledger.push(DeliveryTag::new(6), at(60));
         taken.reverse();
         ledger.restore(taken);
         assert_eq!(take(&mut ledger, 2), Some(20));
@@ -217,7 +217,7 @@ mod tests {
     fn one_delivery_that_stays_does_not_keep_the_memory_of_all_after_it() {
         let mut ledger = ledger_of([1]);
         for tag in 2..100_000 {
-            ledger.push(DeliveryTag::new(tag), QueueId::new(1), Seq::new(tag));
+            ledger.push(DeliveryTag::new(tag), at(tag));
             assert_eq!(take(&mut ledger, tag), Some(tag));
             assert!(ledger.entries.len() <= super::COMPACT_MIN + 2);
         }

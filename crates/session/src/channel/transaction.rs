@@ -6,10 +6,13 @@
 //! settled is still unacked for its queues.
 
 use bytes::BytesMut;
-use leveret_core::{ids::QueueId, queue::Outcome};
+use leveret_core::{
+    ids::{HandedOut, QueueId},
+    queue::Outcome,
+};
 use leveret_wire::{ids::DeliveryTag, method::tx};
 
-use super::{Channel, Mode, Next, Then, ledger::Unacked, unimplemented};
+use super::{Channel, Mode, Next, Then, unimplemented};
 use crate::{
     call::Call,
     error::{ChannelError, Fault},
@@ -35,12 +38,12 @@ pub(super) struct Transaction {
 #[derive(Debug)]
 struct Settled {
     tag: DeliveryTag,
-    at: Unacked,
+    at: HandedOut,
     outcome: Outcome,
 }
 
 impl Transaction {
-    pub(super) fn settle(&mut self, tag: DeliveryTag, at: Unacked, outcome: Outcome) {
+    pub(super) fn settle(&mut self, tag: DeliveryTag, at: HandedOut, outcome: Outcome) {
         self.settled.push(Settled { tag, at, outcome });
     }
 
@@ -116,8 +119,7 @@ impl Channel {
         let committed = transaction.begin_next();
         let settle = |Settled { at, outcome, .. }: Settled| Settle {
             channel,
-            queue: at.queue,
-            seq: at.seq,
+            at,
             outcome,
         };
         replies.extend_from_slice(&committed.returns);

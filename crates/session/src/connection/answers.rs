@@ -212,22 +212,13 @@ impl Connection {
             (
                 Then::Got { no_ack },
                 Answer::Got {
-                    queue,
-                    seq,
+                    at,
                     redelivered,
                     message,
                     remaining,
                 },
             ) => {
-                outgoing.get_ok(
-                    channel,
-                    queue,
-                    seq,
-                    redelivered,
-                    &message,
-                    remaining,
-                    no_ack,
-                );
+                outgoing.get_ok(channel, at, redelivered, &message, remaining, no_ack);
                 None
             }
             (Then::Got { .. }, Answer::GetEmpty) => Some(basic::GetEmpty::default().into()),

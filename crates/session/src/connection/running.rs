@@ -49,6 +49,8 @@ pub(super) struct Running {
     transaction_bytes: u64,
     /// Channels whose content may still be slices of a chunk.
     unparked: Vec<u16>,
+    /// Channels that had a message for so many milliseconds, which is too long.
+    overdue: Vec<(ChannelKey, u64)>,
 }
 
 /// A fault, and where it happened.
@@ -101,6 +103,7 @@ impl Running {
             transaction_max: settings.transaction_max,
             transaction_bytes: 0,
             unparked: Vec::new(),
+            overdue: Vec::new(),
         }
     }
 
@@ -173,6 +176,22 @@ impl Running {
                 channel.remove_consumer(consumer.number);
             }
         }
+        self.overdue.append(&mut news.overdue);
+    }
+
+    /// The next channel that had a message for too long and is open still.
+    pub(super) fn take_overdue(&mut self) -> Option<Trouble> {
+        while let Some((key, timeout_millis)) = self.overdue.pop() {
+            if self.channel(key).is_some_and(|channel| channel.is_open()) {
+                let channel = ChannelId::new(key.channel);
+                let error = ChannelError::AckTimeout {
+                    channel: key.channel,
+                    timeout_millis,
+                };
+                return Some(Trouble::new(error, channel, NO_METHOD));
+            }
+        }
+        None
     }
 
     /// Works on one frame, or on a publish with all its frames. `frame` is a part of `chunk` and ends

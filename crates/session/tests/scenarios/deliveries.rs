@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use leveret_core::{
-    ids::{ConsumerId, Seq},
+    ids::ConsumerId,
     message::{Message, MessageParts, SHARED_BODY_MIN},
 };
 use leveret_session::{News, Outgoing, Settings};
@@ -13,7 +13,7 @@ use leveret_wire::{
 };
 
 use crate::support::{
-    MISSING, Scenario, Seen, key, message, passive, publish_frames, queue_id, short, tune_ok,
+    MISSING, Scenario, Seen, at, key, message, passive, publish_frames, queue_id, short, tune_ok,
 };
 
 fn deliver(consumer_tag: &str, tag: u64) -> basic::Deliver {
@@ -66,7 +66,7 @@ fn a_message_goes_out_as_it_came() {
     assert!(
         scenario
             .outgoing
-            .deliver(consumer, queue_id("q"), Seq::new(1), true, &message)
+            .deliver(consumer, at("q", 1), true, &message)
     );
     scenario.flush();
     let Some(Seen::Method(1, Method::Basic(basic::Basic::Deliver(deliver)))) = scenario.next()
@@ -117,16 +117,10 @@ fn large_bodies_are_not_copied_and_small_things_share_a_segment() {
     };
     outgoing.add_consumer(consumer, short("a"), true);
     for seq in 0..10 {
-        outgoing.deliver(
-            consumer,
-            queue_id("q"),
-            Seq::new(seq),
-            false,
-            &message("x", "k", b"small"),
-        );
+        outgoing.deliver(consumer, at("q", seq), false, &message("x", "k", b"small"));
     }
     let large = message("x", "k", &vec![1; SHARED_BODY_MIN]);
-    outgoing.deliver(consumer, queue_id("q"), Seq::new(11), false, &large);
+    outgoing.deliver(consumer, at("q", 11), false, &large);
     let pending = outgoing.pending_bytes();
     let mut segments = Vec::new();
     outgoing.take(&mut segments);
@@ -212,17 +206,17 @@ fn the_news_tell_what_is_to_be_settled() {
     outgoing.add_consumer(trusting, short("b"), true);
     let message = message("x", "k", b"x");
     for (consumer, seq) in [(acking, 10), (trusting, 20), (acking, 11)] {
-        outgoing.deliver(consumer, queue_id("q"), Seq::new(seq), false, &message);
+        outgoing.deliver(consumer, at("q", seq), false, &message);
     }
     let mut news = News::default();
     outgoing.take_delivered(&mut news);
     let tags: Vec<_> = news
         .delivered()
         .iter()
-        .map(|known| (known.tag.get(), known.seq.get()))
+        .map(|known| (known.tag.get(), known.at.seq.get()))
         .collect();
     assert_eq!(tags, [(1, 10), (3, 11)]);
-    outgoing.deliver(acking, queue_id("q"), Seq::new(12), false, &message);
+    outgoing.deliver(acking, at("q", 12), false, &message);
     outgoing.take_delivered(&mut news);
     assert_eq!(news.delivered().len(), 3);
 }

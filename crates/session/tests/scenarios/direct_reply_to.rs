@@ -1,6 +1,6 @@
 //! Replies without a queue: `amq.rabbitmq.reply-to`.
 
-use leveret_core::ids::{ConsumerId, QueueId, Seq};
+use leveret_core::ids::{ConsumerId, HandedOut};
 use leveret_session::Call;
 use leveret_wire::{
     BasicProperties, RawProperties,
@@ -71,11 +71,10 @@ fn another_reply_to_is_left_alone() {
 fn a_reply_is_delivered_and_asks_for_no_ack() {
     let (mut scenario, consumer) = requester();
     let reply = message("", REPLY_ADDRESS, b"reply");
-    let (queue, seq) = (QueueId::default(), Seq::default());
     assert!(
         scenario
             .outgoing
-            .deliver(consumer, queue, seq, false, &reply)
+            .deliver(consumer, HandedOut::default(), false, &reply)
     );
     scenario.turn();
     scenario.expect(
@@ -157,11 +156,10 @@ fn after_a_cancel_there_may_be_another() {
     let consumer_tag = short("replies");
     scenario.expect(1, basic::CancelOk { consumer_tag });
     let late = message("", REPLY_ADDRESS, b"late");
-    let (queue, seq) = (QueueId::default(), Seq::default());
     assert!(
         !scenario
             .outgoing
-            .deliver(consumer, queue, seq, false, &late)
+            .deliver(consumer, HandedOut::default(), false, &late)
     );
     scenario.send(1, consume("again", true));
     scenario.expect(1, consume_ok("again"));

@@ -4,7 +4,7 @@ use leveret_core::{ids::Seq, queue::Outcome};
 use leveret_session::{Answer, Call, Get};
 use leveret_wire::method::basic;
 
-use crate::support::{MISSING, Scenario, key, message, method_frame, queue_id, short};
+use crate::support::{MISSING, Scenario, at, key, message, method_frame, queue_id, short};
 
 fn get(queue: &str, no_ack: bool) -> basic::Get {
     basic::Get {
@@ -16,8 +16,7 @@ fn get(queue: &str, no_ack: bool) -> basic::Get {
 
 fn got(seq: u64, body: &[u8]) -> Answer {
     Answer::Got {
-        queue: queue_id("q"),
-        seq: Seq::new(seq),
+        at: at("q", seq),
         redelivered: true,
         message: message("x", "k", body),
         remaining: 9,
@@ -62,7 +61,10 @@ fn a_message_comes_with_the_next_tag_and_can_be_acked_at_once() {
     let crate::support::Event::Settle(settle) = events[1] else {
         panic!("no settle")
     };
-    assert_eq!((settle.seq, settle.outcome), (Seq::new(50), Outcome::Acked));
+    assert_eq!(
+        (settle.at.seq, settle.outcome),
+        (Seq::new(50), Outcome::Acked)
+    );
 }
 
 #[test]

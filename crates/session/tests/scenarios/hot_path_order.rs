@@ -1,14 +1,14 @@
 //! Publishes and acks of several channels in one read: staged in the order they came, nothing asked.
 
 use bytes::BytesMut;
-use leveret_core::{ids::Seq, queue::Outcome};
+use leveret_core::queue::Outcome;
 use leveret_session::{Promise, Settle};
 use leveret_wire::{
     RawProperties,
     method::{basic, confirm},
 };
 
-use crate::support::{Event, Scenario, key, method_frame, publish_frames, queue_id};
+use crate::support::{Event, Scenario, at, key, method_frame, publish_frames};
 
 #[test]
 fn a_read_full_of_publishes_and_acks_is_staged_in_its_order() {
@@ -50,8 +50,7 @@ fn a_read_full_of_publishes_and_acks_is_staged_in_its_order() {
                 Event::Settle(settle) => {
                     let expected = Settle {
                         channel: key(3, 3),
-                        queue: queue_id("q"),
-                        seq: Seq::new(round),
+                        at: at("q", round),
                         outcome: Outcome::Acked,
                     };
                     assert_eq!((channel, settle), (3, expected));

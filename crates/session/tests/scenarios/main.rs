@@ -1,5 +1,6 @@
 //! A connection from the outside: bytes in, bytes and calls out. One behaviour per file.
 
+mod ack_timeout;
 mod channel_lifecycle;
 mod confirms;
 mod connection_methods;

@@ -277,7 +277,7 @@ impl Model {
             .events
             .iter()
             .filter_map(|event| match event {
-                Event::Settle(settle) => Some(settle.seq.get()),
+                Event::Settle(settle) => Some(settle.at.seq.get()),
                 Event::Publish(_) | Event::Call(_) | Event::Commit(_) | Event::Rollback(_) => None,
             })
             .collect();

@@ -48,8 +48,9 @@ fn one_delivery_is_settled_by_its_tag() {
     scenario.expect_settled(1, &[10], Outcome::Returned);
     scenario.send(1, nack(2, false, false));
     scenario.expect_settled(1, &[20], Outcome::Rejected);
+    // A reject tells of a failure, a nack does not.
     scenario.send(1, reject(5, true));
-    scenario.expect_settled(1, &[50], Outcome::Returned);
+    scenario.expect_settled(1, &[50], Outcome::Failed);
     scenario.send(1, reject(4, false));
     scenario.expect_settled(1, &[40], Outcome::Rejected);
     scenario.expect_nothing();

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use leveret_core::{
-    ids::{ChannelKey, ConnectionId, ConsumerId, QueueId, Seq},
+    ids::{ChannelKey, ConnectionId, ConsumerId, HandedOut, Handout, QueueId, Seq},
     message::{Message, MessageParts},
     queue::Outcome,
     record::ExchangeKind,
@@ -336,10 +336,9 @@ impl Scenario {
         body: &[u8],
     ) -> bool {
         let message = message("exchange", "key", body);
-        let seq = Seq::new(seq);
         let delivered = self
             .outgoing
-            .deliver(consumer, queue_id(queue), seq, false, &message);
+            .deliver(consumer, at(queue, seq), false, &message);
         self.flush();
         delivered
     }
@@ -524,7 +523,11 @@ impl Scenario {
             .events()
             .into_iter()
             .map(|event| match event {
-                Event::Settle(settle) => (settle.channel.channel, settle.seq.get(), settle.outcome),
+                Event::Settle(settle) => {
+                    let HandedOut { seq, handout, .. } = settle.at;
+                    assert_eq!(handout, self::handout(seq.get()), "another one is settled");
+                    (settle.channel.channel, seq.get(), settle.outcome)
+                }
                 other => panic!("{other:?} instead of a settle"),
             })
             .collect();
@@ -603,6 +606,19 @@ pub(crate) fn answer_to(call: &Call) -> Answer {
 /// Pretend queues have a number that is a sum over their name.
 pub(crate) fn queue_id(name: &str) -> QueueId {
     QueueId::new(name.bytes().map(u64::from).sum())
+}
+
+/// What a delivery of this place stands for.
+pub(crate) fn at(queue: &str, seq: u64) -> HandedOut {
+    HandedOut {
+        queue: queue_id(queue),
+        seq: Seq::new(seq),
+        handout: handout(seq),
+    }
+}
+
+fn handout(seq: u64) -> Handout {
+    Handout::new(1000 + u32::try_from(seq).expect("places are small here"))
 }
 
 pub(crate) fn key(channel: u16, opening: u32) -> ChannelKey {

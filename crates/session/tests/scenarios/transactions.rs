@@ -1,7 +1,7 @@
 //! `tx.select`, `commit` and `rollback`.
 
 use bytes::BytesMut;
-use leveret_core::{ids::Seq, queue::Outcome};
+use leveret_core::queue::Outcome;
 use leveret_session::{Answer, Call, ChannelEnd, Commit, Promise, Settings, Settle};
 use leveret_wire::{
     RawProperties,
@@ -9,8 +9,8 @@ use leveret_wire::{
 };
 
 use crate::support::{
-    Event, MISSING, NOBODY, Scenario, body_frame, header_frame, key, method_frame, publish_method,
-    queue_id, short, tune_ok,
+    Event, MISSING, NOBODY, Scenario, at, body_frame, header_frame, key, method_frame,
+    publish_method, queue_id, short, tune_ok,
 };
 
 const COMMIT: (u16, u16) = (90, 20);
@@ -38,8 +38,7 @@ fn ack(tag: u64, multiple: bool) -> basic::Ack {
 fn settle(seq: u64, outcome: Outcome) -> Settle {
     Settle {
         channel: key(1, 1),
-        queue: queue_id("q"),
-        seq: Seq::new(seq),
+        at: at("q", seq),
         outcome,
     }
 }

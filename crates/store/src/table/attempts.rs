@@ -28,3 +28,22 @@ pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<Attempts, Damage> {
     fields.end()?;
     Ok(attempts)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_two_counts_and_a_time() {
+        let mut row = RowBuf::default();
+        let attempts = Attempts {
+            all: 0x0102,
+            failed: 3,
+            due: Timestamp::new(0x0405),
+        };
+        let value = encode(&mut row, b"key", &attempts).to_vec();
+        let expected = [0, 0, 1, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 4, 5];
+        assert_eq!(value[5..], expected);
+        assert_eq!(decode(b"key", &value), Ok(attempts));
+    }
+}

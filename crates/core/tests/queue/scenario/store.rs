@@ -20,10 +20,12 @@ pub(crate) struct Store {
     rows: BTreeMap<Seq, StoredMessage>,
     /// What the rows were put under.
     priorities: BTreeMap<Seq, u8>,
+    attempts: BTreeMap<Seq, Attempts>,
     state: QueueState,
     /// Whether the queue outlives the process.
     durable: bool,
-    attempts: BTreeMap<Seq, Attempts>,
+    /// Delivery modes do not matter.
+    keeps_all: bool,
     /// Every place that ever had a row.
     used: BTreeSet<Seq>,
     is_deleted: bool,
@@ -35,12 +37,19 @@ impl Store {
             queue,
             rows: BTreeMap::new(),
             priorities: BTreeMap::new(),
-            durable,
-            state: QueueState::default(),
             attempts: BTreeMap::new(),
+            durable,
+            keeps_all: false,
+            state: QueueState::default(),
             used: BTreeSet::new(),
             is_deleted: false,
         }
+    }
+
+    /// The same for a queue that keeps whatever it takes.
+    pub(crate) const fn of_quorum(mut self, is_quorum: bool) -> Self {
+        self.keeps_all = is_quorum;
+        self
     }
 
     /// The counters for the next start.
@@ -66,10 +75,15 @@ impl Store {
         self.rows.values().map(|row| &row.message)
     }
 
-    /// Those that outlive the process.
-    pub(crate) fn kept(&self) -> impl Iterator<Item = &Message> {
-        self.messages()
-            .filter(|message| self.durable && message.is_persistent())
+    /// Those that outlive the process, and how often each came back.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = (&Message, Attempts)> {
+        let attempts = |seq: &Seq| self.attempts.get(seq).copied().unwrap_or_default();
+        let is_kept =
+            |message: &Message| self.durable && (self.keeps_all || message.is_persistent());
+        self.rows
+            .iter()
+            .map(move |(seq, row)| (&row.message, attempts(seq)))
+            .filter(move |(message, _)| is_kept(message))
     }
 
     /// Applies one unit of writes, or says what is wrong with it.
@@ -83,6 +97,10 @@ impl Store {
         if self.is_deleted || !self.durable {
             return Ok(());
         }
+        let is_there = |seq: &&Seq| self.rows.contains_key(*seq);
+        if let Some(seq) = self.attempts.keys().find(|seq| !is_there(seq)) {
+            return Err(format!("attempts of {seq} are stored, which has no row"));
+        }
         let QueueState {
             head,
             next,
@@ -93,7 +111,8 @@ impl Store {
             ..
         } = self.state;
         let kept = self.kept().count() as u64;
-        let kept_bytes: u64 = self.kept().map(|message| message.body().len() as u64).sum();
+        let bodies = self.kept().map(|(message, _)| message.body().len() as u64);
+        let kept_bytes: u64 = bodies.sum();
         let first = self.rows.keys().next().copied().unwrap_or(next);
         let behind_last = self.rows.keys().next_back().map_or(head, |seq| seq.next());
         let fits = (messages, body_bytes) == (kept, kept_bytes)
@@ -114,6 +133,9 @@ impl Store {
     /// What a read finds at this moment.
     pub(crate) fn read(&self, refill: &Refill) -> Refilled {
         let mut rows: Vec<StoredMessage> = Vec::new();
+        let lower = self.rows.keys().filter_map(|seq| self.priorities.get(seq));
+        let lower = lower.filter(|priority| **priority < refill.priority);
+        let next_priority = lower.max().copied();
         let mut bytes = 0;
         for (&seq, row) in self.rows.range(refill.from..refill.until) {
             if self.priorities.get(&seq) != Some(&refill.priority) {
@@ -123,12 +145,17 @@ impl Store {
                 return Refilled {
                     rows,
                     next: Some(seq),
+                    next_priority: None,
                 };
             }
             bytes += row.message.memory_bytes();
             rows.push(row.clone());
         }
-        Refilled { rows, next: None }
+        Refilled {
+            next_priority: next_priority.filter(|_| rows.is_empty()),
+            rows,
+            next: None,
+        }
     }
 
     /// A store that has lost this row and does not know it.
@@ -191,6 +218,7 @@ impl Store {
                 if *queue == self.queue && !self.durable => {}
             Write::Meta(MetaChange::DeleteQueue(queue)) if *queue == self.queue => {
                 self.is_deleted = true;
+                self.attempts.clear();
             }
             other => return Err(format!("nothing such is expected of this queue: {other:?}")),
         }
