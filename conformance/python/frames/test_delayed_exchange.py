@@ -111,7 +111,7 @@ def test_another_type_is_not_equivalent(channel, name):
                  arguments={"x-delayed-type": "direct"})
     channel.send("exchange.declare", exchange=exchange, type="direct", durable=True)
     detail = f"inequivalent arg 'type' for exchange '{exchange}' in vhost '/': "
-    detail += "received 'direct' but current is 'x-delayed-message'"
+    detail += "received 'direct' but current is ''x-delayed-message''"
     channel.expect_close(406, f"PRECONDITION_FAILED - {detail}", "exchange.declare")
 
 

@@ -109,6 +109,13 @@ pub struct Limits {
     pub disk_free: Amount,
 }
 
+impl Limits {
+    /// Memory in use from which on publishers wait, in bytes.
+    pub(crate) fn memory_bytes(self) -> u64 {
+        self.memory.bytes(memory_total())
+    }
+}
+
 impl Default for Limits {
     /// RabbitMQ's.
     fn default() -> Self {

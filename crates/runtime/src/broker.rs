@@ -222,9 +222,10 @@ impl Broker {
         options: &StartOptions,
         storage_failed: impl FnOnce(CommitError) + Send + 'static,
     ) -> Result<Arc<Self>, StartError> {
+        let store_options = options.store.clone().within(options.limits.memory_bytes());
         let (store, recovered) = match &options.data_dir {
-            Some(dir) => Store::open(dir, &options.store)?,
-            None => Store::in_memory(&options.store)?,
+            Some(dir) => Store::open(dir, &store_options)?,
+            None => Store::in_memory(&store_options)?,
         };
         info!("{}", recovered.report);
         if options.data_dir.is_some()

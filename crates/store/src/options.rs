@@ -51,6 +51,27 @@ pub struct Options {
     pub accept_missing_commits: bool,
 }
 
+/// The part of the memory limit for cached blocks and unflushed writes.
+const MEMORY_SHARE: u64 = 3;
+/// Less is not worth having.
+const CACHE_BYTES_MIN: usize = 28 << 20;
+/// Of `cache_bytes`, so that three of them, and as much for blocks, have room.
+const WRITE_BUFFERS: usize = 7;
+
+impl Options {
+    /// The same, with less memory for itself where the process may not have much.
+    #[must_use]
+    pub fn within(self, memory_limit: u64) -> Self {
+        let share = usize::try_from(memory_limit / MEMORY_SHARE).unwrap_or(usize::MAX);
+        let cache_bytes = self.cache_bytes.min(share.max(CACHE_BYTES_MIN));
+        Self {
+            cache_bytes,
+            write_buffer_bytes: self.write_buffer_bytes.min(cache_bytes / WRITE_BUFFERS),
+            ..self
+        }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -65,5 +86,22 @@ impl Default for Options {
             background_bytes_per_second: 128 << 20,
             accept_missing_commits: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_memory_makes_small_buffers() {
+        let plenty = Options::default().within(1 << 40);
+        assert_eq!(plenty, Options::default());
+        let little = Options::default().within(300 << 20);
+        assert_eq!(little.cache_bytes, 100 << 20);
+        assert_eq!(little.write_buffer_bytes, (100 << 20) / WRITE_BUFFERS);
+        let least = Options::default().within(1);
+        assert_eq!(least.cache_bytes, CACHE_BYTES_MIN);
+        assert_eq!(least.write_buffer_bytes, 4 << 20);
     }
 }
