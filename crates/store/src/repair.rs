@@ -135,7 +135,7 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repaired, OpenError> {
         queues: BTreeMap::new(),
         exchanges: BTreeMap::new(),
         counted: BTreeMap::new(),
-        quorum: HashSet::default(),
+        keeping_all: HashSet::default(),
         attempts: BTreeMap::new(),
         dropped: HashSet::default(),
         vhosts: Vec::new(),
@@ -209,8 +209,8 @@ struct Repair<'a> {
     exchanges: BTreeMap<QueueId, String>,
     /// What was copied of each queue or exchange.
     counted: BTreeMap<QueueId, Counted>,
-    /// Queues that keep whatever they took.
-    quorum: HashSet<QueueId, FixedState>,
+    /// Queues that keep whatever they took: quorum queues and streams.
+    keeping_all: HashSet<QueueId, FixedState>,
     /// Of messages that came back, what is whole; it goes with its message.
     attempts: BTreeMap<(QueueId, Seq), Vec<u8>>,
     dropped: HashSet<QueueId, FixedState>,
@@ -284,8 +284,8 @@ impl Repair<'_> {
                     if let Ok(queue) = queues::decode(key, value) {
                         this.next_queue = this.next_queue.max(queue.id.get() + 1);
                         this.queues.insert(queue.id, queue.name.to_string());
-                        if QueueType::of(&queue.arguments) == QueueType::Quorum {
-                            this.quorum.insert(queue.id);
+                        if QueueType::of(&queue.arguments) != QueueType::Classic {
+                            this.keeping_all.insert(queue.id);
                         }
                     }
                 }
@@ -392,7 +392,7 @@ impl Repair<'_> {
             // It ended with the process, and is there only because memory was short.
             Ok((_, message))
                 if !message.is_persistent()
-                    && !self.quorum.contains(&place.queue)
+                    && !self.keeping_all.contains(&place.queue)
                     && !self.exchanges.contains_key(&place.queue) =>
             {
                 Ok(())

@@ -130,33 +130,35 @@ fn what_is_counted_of_messages_goes_with_them() {
 }
 
 #[test]
-fn a_quorum_queue_keeps_what_is_not_persistent() {
-    let dir = data_dir();
-    let mut broker = Broker::open(dir.path());
-    let quorum = QueueRecord {
-        arguments: FieldTable::new().with("x-queue-type", FieldValue::text("quorum")),
-        ..queue_record(QUEUE)
-    };
-    let message = Message::new(MessageParts {
-        exchange: b"",
-        routing_key: b"jobs",
-        properties: &[0, 0],
-        body: b"one".to_vec().into(),
-        persistent: false,
-        priority: None,
-    });
-    broker.commit([
-        Write::Meta(MetaChange::PutQueue(quorum)),
-        Write::Put {
-            queue: QUEUE,
-            priority: 0,
-            seq: Seq::new(1),
-            enqueued_at: Timestamp::new(1),
-            message,
-        },
-    ]);
-    drop(broker);
-    let found = repair(dir.path(), &Options::default()).unwrap();
-    assert_eq!(found.messages, 1, "{found}");
-    assert_eq!(Broker::open(dir.path()).bodies(QUEUE), ["one"]);
+fn quorum_queues_and_streams_keep_what_is_not_persistent() {
+    for queue_type in ["quorum", "stream"] {
+        let dir = data_dir();
+        let mut broker = Broker::open(dir.path());
+        let queue = QueueRecord {
+            arguments: FieldTable::new().with("x-queue-type", FieldValue::text(queue_type)),
+            ..queue_record(QUEUE)
+        };
+        let message = Message::new(MessageParts {
+            exchange: b"",
+            routing_key: b"jobs",
+            properties: &[0, 0],
+            body: b"one".to_vec().into(),
+            persistent: false,
+            priority: None,
+        });
+        broker.commit([
+            Write::Meta(MetaChange::PutQueue(queue)),
+            Write::Put {
+                queue: QUEUE,
+                priority: 0,
+                seq: Seq::new(1),
+                enqueued_at: Timestamp::new(1),
+                message,
+            },
+        ]);
+        drop(broker);
+        let found = repair(dir.path(), &Options::default()).unwrap();
+        assert_eq!(found.messages, 1, "{found}");
+        assert_eq!(Broker::open(dir.path()).bodies(QUEUE), ["one"]);
+    }
 }
