@@ -135,6 +135,8 @@ def test_without_a_dead_letter_exchange_the_message_is_dropped(channel, name):
     assert channel.bodies(1) == ["lives"]
 
 
+# RabbitMQ 4.3.6 on one node shows an empty queue for more than ten seconds after a kill.
+@pytest.mark.beyond
 def test_a_kill_does_not_begin_the_counts_anew(restartable_broker, connect, name):
     channel = connect().channel()
     queue = _queue(channel, name)
