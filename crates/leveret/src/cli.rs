@@ -1,6 +1,7 @@
 //! The command line.
 
 mod connections;
+mod tls;
 
 use std::{
     net::{AddrParseError, SocketAddr},
@@ -11,7 +12,7 @@ use std::{
 use clap::{Parser, Subcommand, ValueEnum};
 use leveret_runtime::Amount;
 
-use self::connections::ConnectionArguments;
+use self::{connections::ConnectionArguments, tls::TlsArguments};
 
 /// A message broker for AMQP 0-9-1 clients, in place of RabbitMQ.
 ///
@@ -183,6 +184,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     pub(crate) connections: ConnectionArguments,
+
+    #[command(flatten)]
+    pub(crate) tls: TlsArguments,
 
     /// How much is logged to standard error
     #[arg(

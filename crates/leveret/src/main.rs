@@ -1,5 +1,6 @@
 //! The binary: command line, logging, signals. Everything else is in the crates it wires together.
 
+mod certificates;
 mod cli;
 mod logging;
 mod offline;

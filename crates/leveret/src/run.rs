@@ -12,10 +12,14 @@ use leveret_management::{BoundListener, HttpError, ImportError, Management, impo
 use leveret_runtime::{Broker, Limits, NodeOptions, StartError, StartOptions};
 use leveret_server::{BindError, Listeners, Server};
 use leveret_store::SyncMode;
+use leveret_tls::{Tls, TlsError};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 
-use crate::cli::{Arguments, OptionalAddress, Storage, StorageSync};
+use crate::{
+    certificates,
+    cli::{Arguments, OptionalAddress, Storage, StorageSync},
+};
 
 /// Exit code when storage fails while the broker runs. A supervisor restarts it, and recovery finds
 /// everything that was confirmed.
@@ -23,6 +27,9 @@ const STORAGE_FAILED: i32 = 3;
 
 /// AMQP's port.
 const AMQP_PORT: u16 = 5672;
+
+/// AMQP's port with TLS.
+const AMQPS_PORT: u16 = 5671;
 
 /// The port of RabbitMQ's HTTP API.
 const HTTP_PORT: u16 = 15672;
@@ -44,6 +51,8 @@ const BLOCKING_THREADS_MAX: usize = 4;
 pub(crate) enum RunError {
     #[error(transparent)]
     Bind(#[from] BindError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     #[error(transparent)]
     Http(#[from] HttpError),
     #[error(transparent)]
@@ -74,13 +83,20 @@ async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> 
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     // The ports first: a second broker started by mistake must not touch anything.
-    let listeners = bind(&arguments.listen)?;
-    let http = bind_http(arguments.http_listen, arguments, HTTP_PORT, "--http-listen")?;
-    let metrics = bind_http(
-        arguments.metrics_listen,
+    let amqp_tls = load(arguments.tls.settings())?;
+    let http_tls = load(arguments.tls.http_settings())?;
+    let listeners = bind(arguments, amqp_tls.as_ref())?;
+    let http = bind_http(
         arguments,
-        METRICS_PORT,
-        "--metrics-listen",
+        (arguments.http_listen, HTTP_PORT, "--http-listen"),
+        (arguments.tls.http_tls_listen, "--http-tls-listen"),
+        http_tls.as_ref(),
+    )?;
+    let metrics = bind_http(
+        arguments,
+        (arguments.metrics_listen, METRICS_PORT, "--metrics-listen"),
+        (arguments.tls.metrics_tls_listen, "--metrics-tls-listen"),
+        http_tls.as_ref(),
     )?;
     let options = StartOptions {
         data_dir: (arguments.storage == Storage::Disk).then(|| arguments.data_dir.clone()),
@@ -108,15 +124,20 @@ async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> 
     }
     let ports = Ports {
         amqp: listeners.addresses(),
-        http: http.as_ref().map(BoundListener::address),
-        metrics: metrics.as_ref().map(BoundListener::address),
+        amqps: listeners.tls_addresses(),
+        http: http.iter().map(Port::of).collect(),
+        metrics: metrics.iter().map(Port::of).collect(),
     };
-    let management = Management::start(broker.clone(), ports.amqp.clone(), http, metrics)?;
+    let amqp = (ports.amqp.clone(), ports.amqps.clone());
+    let management = Management::start(broker.clone(), amqp, http, metrics);
     let server = Server::start(
         listeners,
         broker.clone(),
         Arc::new(arguments.connections.settings()),
+        &arguments.tls.server_options(),
     );
+    let fresh = certificates::keep_fresh(amqp_tls.into_iter().chain(http_tls).collect());
+    let fresh = tokio::spawn(fresh);
     if let Some(path) = &arguments.ports_file {
         write_ports(path, &ports).map_err(|source| RunError::PortsFile {
             path: path.clone(),
@@ -126,11 +147,20 @@ async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> 
     for address in &ports.amqp {
         info!("listening for AMQP on {address}");
     }
-    if let Some(address) = ports.http {
-        info!("listening for the HTTP API on {address}");
+    for address in &ports.amqps {
+        info!("started TLS (SSL) listener on {address}");
     }
-    if let Some(address) = ports.metrics {
-        info!("listening for Prometheus on {address}");
+    for path in &arguments.tls.unix_listen {
+        info!("listening for AMQP on {}", path.display());
+    }
+    for (listening, what) in [
+        (&ports.http, "the HTTP API"),
+        (&ports.metrics, "Prometheus"),
+    ] {
+        for Port { address, with_tls } in listening {
+            let how = if *with_tls { " with TLS" } else { "" };
+            info!("listening for {what}{how} on {address}");
+        }
     }
     let started_in = started.elapsed();
     info!(
@@ -144,6 +174,7 @@ async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> 
     };
     info!("{name} received, stopping");
     drop(management);
+    fresh.abort();
     // A second signal is not an emergency exit: what is confirmed is on disk, so SIGKILL is.
     if !server.stop(CLOSE_DEADLINE).await {
         warn!("some clients did not answer the close in time");
@@ -183,52 +214,111 @@ fn node_name(given: Option<&str>) -> String {
     format!("{name}@{host}")
 }
 
+fn load(settings: Option<leveret_tls::TlsSettings>) -> Result<Option<Arc<Tls>>, TlsError> {
+    settings
+        .map(Tls::load)
+        .transpose()
+        .map(|tls| tls.map(Arc::new))
+}
+
 /// Binds what was asked for, else the port of every address; nothing beside an AMQP address that was chosen, so
-/// that several brokers need no further words to live side by side.
+/// that several brokers need no further words to live side by side. With TLS only where it was asked for.
 fn bind_http(
-    asked: Option<OptionalAddress>,
     arguments: &Arguments,
-    port: u16,
-    option: &'static str,
-) -> Result<Option<BoundListener>, HttpError> {
-    match asked {
-        Some(OptionalAddress::Off) => Ok(None),
-        Some(OptionalAddress::At(address)) => BoundListener::bind(address, option).map(Some),
-        None if !arguments.listen.is_empty() => Ok(None),
+    (asked, port, option): (Option<OptionalAddress>, u16, &'static str),
+    (with_tls, tls_option): (Option<SocketAddr>, &'static str),
+    tls: Option<&Arc<Tls>>,
+) -> Result<Vec<BoundListener>, HttpError> {
+    let plain = match asked {
+        Some(OptionalAddress::Off) => None,
+        Some(OptionalAddress::At(address)) => Some(BoundListener::bind(address, option)?),
+        None if !arguments.listen.is_empty() => None,
         None => {
             // A machine without IPv6 has the other.
-            let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
-            let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
-            BoundListener::bind(v6, option)
-                .or_else(|_| BoundListener::bind(v4, option))
-                .map(Some)
+            let [v4, v6] = every_address(port);
+            let bound = BoundListener::bind(v6, option);
+            Some(bound.or_else(|_| BoundListener::bind(v4, option))?)
         }
-    }
+    };
+    let encrypted = match with_tls.zip(tls) {
+        Some((address, tls)) => {
+            Some(BoundListener::bind(address, tls_option)?.with_tls(tls.clone()))
+        }
+        None => None,
+    };
+    Ok(plain.into_iter().chain(encrypted).collect())
 }
 
 /// The addresses in use.
 struct Ports {
     amqp: Vec<SocketAddr>,
-    http: Option<SocketAddr>,
-    metrics: Option<SocketAddr>,
+    amqps: Vec<SocketAddr>,
+    http: Vec<Port>,
+    metrics: Vec<Port>,
 }
 
-/// Binds what was asked for, else port 5672 of every address.
-fn bind(asked: &[SocketAddr]) -> Result<Listeners, BindError> {
-    if asked.is_empty() {
-        let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, AMQP_PORT));
-        let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, AMQP_PORT));
-        return Listeners::bind_all_of(&[v4], &[v6]);
+struct Port {
+    address: SocketAddr,
+    with_tls: bool,
+}
+
+impl Port {
+    const fn of(listener: &BoundListener) -> Self {
+        Self {
+            address: listener.address(),
+            with_tls: listener.is_encrypted(),
+        }
     }
-    Listeners::bind_all_of(asked, &[])
+}
+
+/// Binds what was asked for, else port 5672 of every address, and 5671 of them if there is a certificate.
+fn bind(arguments: &Arguments, tls: Option<&Arc<Tls>>) -> Result<Listeners, BindError> {
+    let asked = &arguments.listen;
+    let by_default = asked.is_empty();
+    let mut listeners = if by_default {
+        let [v4, v6] = every_address(AMQP_PORT);
+        Listeners::bind_all_of(&[v4], &[v6])?
+    } else {
+        Listeners::bind_all_of(asked, &[])?
+    };
+    if let Some(tls) = tls {
+        let asked = &arguments.tls.tls_listen;
+        if asked.is_empty() && by_default {
+            let [v4, v6] = every_address(AMQPS_PORT);
+            listeners.bind_tls(&[v4], &[v6], tls)?;
+        } else {
+            listeners.bind_tls(asked, &[], tls)?;
+        }
+    }
+    for path in &arguments.tls.unix_listen {
+        listeners.bind_unix(path)?;
+    }
+    if arguments.tls.proxy_protocol {
+        listeners.expect_proxy_headers();
+    }
+    Ok(listeners)
+}
+
+fn every_address(port: u16) -> [SocketAddr; 2] {
+    [
+        (Ipv4Addr::UNSPECIFIED, port).into(),
+        (Ipv6Addr::UNSPECIFIED, port).into(),
+    ]
 }
 
 /// Written aside and renamed, so that whoever waits for the file finds it whole.
 fn write_ports(path: &Path, ports: &Ports) -> io::Result<()> {
     let amqp: Vec<u16> = ports.amqp.iter().map(SocketAddr::port).collect();
     let mut line = serde_json::json!({ "amqp": amqp });
-    for (name, address) in [("http", ports.http), ("metrics", ports.metrics)] {
-        if let Some(address) = address {
+    if !ports.amqps.is_empty() {
+        line["amqps"] = ports.amqps.iter().map(SocketAddr::port).collect();
+    }
+    for (name, name_with_tls, listening) in [
+        ("http", "https", &ports.http),
+        ("metrics", "metrics_tls", &ports.metrics),
+    ] {
+        for Port { address, with_tls } in listening {
+            let name = if *with_tls { name_with_tls } else { name };
             line[name] = serde_json::json!([address.port()]);
         }
     }

@@ -10,6 +10,7 @@
 //! does is asked of its own task. Rates come from what was seen when somebody asked before.
 
 mod error;
+mod listener;
 mod lists;
 mod metrics;
 mod metrics_text;
@@ -23,6 +24,7 @@ mod values;
 mod visitor;
 
 pub use self::{
+    listener::{BoundListener, HttpError},
     resource::definitions::{ImportError, import_file},
-    server::{BoundListener, HttpError, Listening, Management},
+    server::{Listening, ListeningHttp, Management},
 };

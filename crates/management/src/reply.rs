@@ -43,7 +43,7 @@ pub(crate) fn deleted(was_there: bool) -> Result<Reply, Refused> {
     }
 }
 
-pub(crate) fn response(outcome: Result<Reply, Refused>) -> Response<Body> {
+pub(crate) fn response(outcome: Result<Reply, Refused>, is_encrypted: bool) -> Response<Body> {
     let mut response = match outcome {
         Ok(reply) => replied(reply),
         Err(refused) => refusal(&refused),
@@ -58,6 +58,21 @@ pub(crate) fn response(outcome: Result<Reply, Refused>) -> Response<Body> {
         header::CONTENT_SECURITY_POLICY,
         HeaderValue::from_static("script-src 'self'; object-src 'self'"),
     );
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert(
+        header::REFERRER_POLICY,
+        HeaderValue::from_static("no-referrer"),
+    );
+    if is_encrypted {
+        headers.insert(
+            header::STRICT_TRANSPORT_SECURITY,
+            HeaderValue::from_static("max-age=31536000"),
+        );
+    }
     response
 }
 

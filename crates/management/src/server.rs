@@ -1,19 +1,24 @@
-//! The listeners of the API and of the metrics, and what every request goes through.
+//! What is served where, and what every request goes through.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Instant};
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
-    Router,
+    Extension, Router,
     body::{Body, to_bytes},
     extract::{ConnectInfo, State},
     http::{self, Method, Response, StatusCode},
 };
 use leveret_runtime::Broker;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{task::JoinHandle, time::timeout};
 use tracing::error;
 
 use crate::{
     error::Refused,
+    listener::{BoundListener, IsEncrypted},
     metrics,
     rates::Rates,
     reply::{self, Reply},
@@ -25,55 +30,38 @@ use crate::{
 /// The largest body of a request, as RabbitMQ's `management.http.max_body_size`.
 const BODY_BYTES_MAX: usize = 20_000_000;
 
-/// A listener cannot be had. The text is for the operator.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address} ({option}): {source}")]
-pub struct HttpError {
-    address: SocketAddr,
-    option: &'static str,
-    source: io::Error,
-}
-
-/// An address that is bound and not served yet.
-#[derive(Debug)]
-pub struct BoundListener(std::net::TcpListener, SocketAddr);
-
-impl BoundListener {
-    /// Binds an address; `option` is how the operator gave it.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be had.
-    pub fn bind(address: SocketAddr, option: &'static str) -> Result<Self, HttpError> {
-        let bound = || {
-            let listener = std::net::TcpListener::bind(address)?;
-            listener.set_nonblocking(true)?;
-            let address = listener.local_addr()?;
-            Ok(Self(listener, address))
-        };
-        bound().map_err(|source| HttpError {
-            address,
-            option,
-            source,
-        })
-    }
-
-    /// The address in use, with the port that was chosen for port 0.
-    #[must_use]
-    pub const fn address(&self) -> SocketAddr {
-        self.1
-    }
-}
+/// How long a body may take to come.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Where the broker listens, as the API tells it.
 #[derive(Debug, Clone, Default)]
 pub struct Listening {
     /// AMQP clients.
     pub amqp: Vec<SocketAddr>,
-    /// This API.
-    pub http: Option<SocketAddr>,
-    /// Prometheus.
-    pub metrics: Option<SocketAddr>,
+    /// AMQP clients with TLS.
+    pub amqps: Vec<SocketAddr>,
+    /// This API, plain or with TLS.
+    pub http: Vec<ListeningHttp>,
+    /// Prometheus, plain or with TLS.
+    pub metrics: Vec<ListeningHttp>,
+}
+
+/// A socket of HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListeningHttp {
+    /// Where.
+    pub address: SocketAddr,
+    /// With TLS.
+    pub is_encrypted: bool,
+}
+
+impl From<&BoundListener> for ListeningHttp {
+    fn from(listener: &BoundListener) -> Self {
+        Self {
+            address: listener.address(),
+            is_encrypted: listener.is_encrypted(),
+        }
+    }
 }
 
 /// What every request is answered with.
@@ -103,33 +91,30 @@ pub struct Management {
 }
 
 impl Management {
-    /// Serves what is bound.
-    ///
-    /// # Errors
-    ///
-    /// When a listener cannot be given to the runtime.
+    /// Serves what is bound; `amqp` and `amqps` are where AMQP clients are served.
+    #[must_use]
     pub fn start(
         broker: Arc<Broker>,
-        amqp: Vec<SocketAddr>,
-        http: Option<BoundListener>,
-        metrics: Option<BoundListener>,
-    ) -> io::Result<Self> {
+        (amqp, amqps): (Vec<SocketAddr>, Vec<SocketAddr>),
+        http: Vec<BoundListener>,
+        metrics: Vec<BoundListener>,
+    ) -> Self {
         let listening = Listening {
             amqp,
-            http: http.as_ref().map(BoundListener::address),
-            metrics: metrics.as_ref().map(BoundListener::address),
+            amqps,
+            http: http.iter().map(ListeningHttp::from).collect(),
+            metrics: metrics.iter().map(ListeningHttp::from).collect(),
         };
         let api = Arc::new(Api::of(broker, listening));
-        let mut tasks = Vec::new();
-        if let Some(BoundListener(listener, _)) = http {
-            let router = Router::new().fallback(answer).with_state(api.clone());
-            tasks.push(serve(listener, router)?);
+        let pages = Router::new().fallback(answer).with_state(api.clone());
+        let http = http.into_iter().map(|bound| serve(bound, pages.clone()));
+        let scrapes = Router::new().fallback(scrape).with_state(api);
+        let metrics = metrics
+            .into_iter()
+            .map(|bound| serve(bound, scrapes.clone()));
+        Self {
+            tasks: http.chain(metrics).collect(),
         }
-        if let Some(BoundListener(listener, _)) = metrics {
-            let router = Router::new().fallback(scrape).with_state(api);
-            tasks.push(serve(listener, router)?);
-        }
-        Ok(Self { tasks })
     }
 }
 
@@ -139,14 +124,12 @@ impl Drop for Management {
     }
 }
 
-fn serve(listener: std::net::TcpListener, router: Router) -> io::Result<JoinHandle<()>> {
-    let listener = TcpListener::from_std(listener)?;
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    Ok(tokio::spawn(async move {
-        if let Err(reason) = axum::serve(listener, service).await {
+fn serve(listener: BoundListener, router: Router) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        if let Err(reason) = listener.serve(router).await {
             error!(%reason, "an HTTP listener ended");
         }
-    }))
+    })
 }
 
 async fn scrape(State(api): State<Arc<Api>>, request: http::Request<Body>) -> Response<Body> {
@@ -156,9 +139,10 @@ async fn scrape(State(api): State<Arc<Api>>, request: http::Request<Body>) -> Re
 async fn answer(
     State(api): State<Arc<Api>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Extension(IsEncrypted(is_encrypted)): Extension<IsEncrypted>,
     request: http::Request<Body>,
 ) -> Response<Body> {
-    reply::response(outcome(&api, peer, request).await)
+    reply::response(outcome(&api, peer, request).await, is_encrypted)
 }
 
 async fn outcome(
@@ -178,8 +162,9 @@ async fn outcome(
         return Ok(Reply::Page(INDEX));
     }
     let path = request::segments(path).ok_or_else(Refused::not_found)?;
-    let body = to_bytes(body, BODY_BYTES_MAX)
+    let body = timeout(BODY_TIMEOUT, to_bytes(body, BODY_BYTES_MAX))
         .await
+        .map_err(|_| Refused::empty(StatusCode::REQUEST_TIMEOUT))?
         .map_err(|_| Refused::empty(StatusCode::PAYLOAD_TOO_LARGE))?;
     let query = parts.uri.query().unwrap_or_default();
     let request = Request {

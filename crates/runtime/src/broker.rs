@@ -305,18 +305,18 @@ impl Broker {
         users::login(&self.directory(), loopback_users, name, password, peer)
     }
 
-    /// Checks a login without a password as this user.
+    /// Checks a login as this user without a password: nobody asks for one, or a certificate stands for it.
     ///
     /// # Errors
     ///
     /// [`LoginRefused`]; the peer is not told which.
-    pub fn login_anonymously(
+    pub fn login_without_password(
         &self,
         name: &ShortString,
         peer: IpAddr,
     ) -> Result<User, LoginRefused> {
         let loopback_users = &self.services.node.loopback_users;
-        users::login_anonymously(&self.directory(), loopback_users, name, peer)
+        users::login_without_password(&self.directory(), loopback_users, name, peer)
     }
 
     /// Where everything durable lies, if anywhere.

@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt::Debug,
-    net::SocketAddr,
     sync::Arc,
 };
 
@@ -11,6 +10,8 @@ use leveret_core::ids::{ChannelKey, ConnectionId, ConsumerId, Timestamp};
 use leveret_wire::value::{FieldTable, ShortString};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+
+use crate::endpoint::Endpoint;
 
 /// What is known of a connection from its `connection.open` on.
 #[derive(Debug)]
@@ -22,15 +23,43 @@ pub struct ConnectionFacts {
     /// Where they work.
     pub vhost: ShortString,
     /// The client's end.
-    pub peer: SocketAddr,
+    pub peer: Endpoint,
     /// The broker's end.
-    pub local: SocketAddr,
+    pub local: Endpoint,
     /// When it was opened.
     pub connected_at: Timestamp,
     /// What the client says of itself.
     pub client_properties: FieldTable,
     /// How the user proved who they are.
     pub mechanism: &'static str,
+    /// What was agreed, if it is encrypted.
+    pub tls: Option<Box<TlsFacts>>,
+}
+
+/// What came of a TLS handshake, in the words of the HTTP API.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsFacts {
+    /// Such as `tlsv1.3`.
+    pub protocol: &'static str,
+    /// How the key was agreed on.
+    pub key_exchange: &'static str,
+    /// What encrypts.
+    pub cipher: &'static str,
+    /// What authenticates.
+    pub hash: &'static str,
+    /// The certificate of the client, if it has shown one.
+    pub peer: Option<PeerCertFacts>,
+}
+
+/// A client's certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerCertFacts {
+    /// Whose it is.
+    pub subject: String,
+    /// Who made it.
+    pub issuer: String,
+    /// From when to when it is good.
+    pub validity: String,
 }
 
 impl ConnectionFacts {
@@ -339,16 +368,17 @@ mod tests {
     }
 
     fn facts(id: u64, user: &'static str) -> Arc<ConnectionFacts> {
-        let address = "127.0.0.1:1".parse().expect("an address");
+        let address: std::net::SocketAddr = "127.0.0.1:1".parse().expect("an address");
         Arc::new(ConnectionFacts {
             id: ConnectionId::new(id),
             user: ShortString::from_static(user),
             vhost: ShortString::from_static("/"),
-            peer: address,
-            local: address,
+            peer: address.into(),
+            local: address.into(),
             connected_at: Timestamp::default(),
             client_properties: FieldTable::new(),
             mechanism: "PLAIN",
+            tls: None,
         })
     }
 

@@ -20,6 +20,7 @@ mod broker;
 mod clock;
 mod connections;
 mod delay_handle;
+mod endpoint;
 mod history;
 mod names;
 mod outbox;
@@ -43,9 +44,10 @@ pub use self::{
     clock::Clock,
     connections::{
         ChannelRefused, ChannelState, Churn, ConnectionControl, ConnectionFacts, ConnectionState,
-        ConsumerState, OpenConnection, OpenRefused,
+        ConsumerState, OpenConnection, OpenRefused, PeerCertFacts, TlsFacts,
     },
     delay_handle::DelayHandle,
+    endpoint::Endpoint,
     names::generate_name,
     outbox::{Answered, Outbox, Pressure},
     policies::{Effective, Policy},

@@ -55,8 +55,8 @@ pub(crate) fn login(
     admit(user.ok_or(LoginRefused::Credentials)?, loopback_users, peer)
 }
 
-/// Who comes without a password is `name`.
-pub(crate) fn login_anonymously(
+/// Who comes without a password is `name`: that was made sure of elsewhere, or nobody asks.
+pub(crate) fn login_without_password(
     directory: &Directory,
     loopback_users: &[String],
     name: &ShortString,
@@ -157,7 +157,7 @@ mod tests {
         let only = ["guest".to_owned()];
         let login = |name: &'static str, peer: &str| {
             let peer = peer.parse().expect("an address");
-            login_anonymously(&guest(), &only, &ShortString::from_static(name), peer)
+            login_without_password(&guest(), &only, &ShortString::from_static(name), peer)
                 .map(|user| user.name)
         };
         let guest = ShortString::from_static("guest");

@@ -1,6 +1,6 @@
 //! Carries out what a session cannot answer by itself.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use leveret_core::{
     ids::{ChannelKey, ConnectionId, ConsumerId, HandedOut},
@@ -11,7 +11,7 @@ use leveret_core::{
 };
 use leveret_runtime::{
     Broker, ChannelRefused, ChannelState, ConnectionFacts, ConnectionState, ConsumerState,
-    OpenRefused, QueueHandle, ReplyAddress, VhostHandle,
+    Endpoint, OpenRefused, QueueHandle, ReplyAddress, TlsFacts, VhostHandle,
 };
 use leveret_session::{
     Answer, Call, ChannelEnd, ChannelStatus, ConnectionStatus, Consume, ExchangeBind,
@@ -27,13 +27,15 @@ use crate::{outbox::ConnectionOutbox, stage::Stage};
 #[derive(Debug)]
 pub(crate) struct Calls {
     pub(crate) id: ConnectionId,
-    pub(crate) peer: SocketAddr,
+    pub(crate) peer: Endpoint,
     pub(crate) broker: Arc<Broker>,
     pub(crate) outbox: Arc<ConnectionOutbox>,
     vhost: Option<Arc<VhostHandle>>,
     /// Since the vhost was opened.
     facts: Option<Arc<ConnectionFacts>>,
-    local: SocketAddr,
+    local: Endpoint,
+    /// Until the vhost is opened.
+    tls: Option<Box<TlsFacts>>,
     /// What the client said of itself, and how it logged in; until the vhost is opened.
     introduction: Option<(FieldTable, &'static str)>,
     /// Arguments of those consumers that have some.
@@ -55,8 +57,9 @@ pub(crate) enum Afterwards {
 impl Calls {
     pub(crate) const fn new(
         id: ConnectionId,
-        peer: SocketAddr,
-        local: SocketAddr,
+        peer: Endpoint,
+        local: Endpoint,
+        tls: Option<Box<TlsFacts>>,
         broker: Arc<Broker>,
         outbox: Arc<ConnectionOutbox>,
     ) -> Self {
@@ -68,6 +71,7 @@ impl Calls {
             vhost: None,
             facts: None,
             local,
+            tls,
             introduction: None,
             consumer_arguments: BTreeMap::new(),
             reply_addresses: BTreeMap::new(),
@@ -224,7 +228,9 @@ impl Calls {
     fn login(&mut self, login: Login) -> Answer {
         let (name, peer) = (&login.user, self.peer.ip());
         let admitted = match login.mechanism {
-            Mechanism::Anonymous => self.broker.login_anonymously(name, peer),
+            Mechanism::Anonymous | Mechanism::External => {
+                self.broker.login_without_password(name, peer)
+            }
             Mechanism::Plain | Mechanism::AmqPlain => {
                 let password = login.password.expose();
                 self.broker.login(name.as_bytes(), password, peer)
@@ -251,11 +257,12 @@ impl Calls {
             id: self.id,
             user: user.clone(),
             vhost: name.clone(),
-            peer: self.peer,
-            local: self.local,
+            peer: self.peer.clone(),
+            local: self.local.clone(),
             connected_at: self.broker.now(),
             client_properties,
             mechanism,
+            tls: self.tls.take(),
         });
         let control = self.outbox.clone();
         match self.broker.open_connection(facts.clone(), control) {

@@ -1,19 +1,17 @@
 //! The reading half of a connection: drives its session, submits what it stages, carries out its calls.
 
 use std::{
-    io,
-    net::SocketAddr,
     ops::ControlFlow,
     pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use leveret_runtime::{Broker, ConnectionState, Outbox, Unwritten};
-use leveret_session::{CloseHow, Connection, Input, Millis, News, Settings, Step, Tick};
+use leveret_core::ids::ConnectionId;
+use leveret_runtime::{Broker, ConnectionState, Endpoint, Outbox, Unwritten};
+use leveret_session::{CloseHow, Connection, Input, Millis, News, Step, Tick};
 use leveret_wire::reply_code::ReplyCode;
 use tokio::{
-    net::{TcpStream, tcp::OwnedReadHalf},
     sync::watch,
     task::{JoinHandle, yield_now},
     time::{Instant as TokioInstant, sleep_until, timeout},
@@ -23,7 +21,10 @@ use tracing::{Instrument, Span, debug, info, info_span, warn};
 use crate::{
     calls::{Afterwards, Calls},
     outbox::{ConnectionOutbox, End, Order},
+    server::Host,
     stage::Stage,
+    transport::{ReadHalf, Transport},
+    welcome::Shown,
     writer,
 };
 
@@ -37,46 +38,59 @@ const LAST_WRITE_DEADLINE: Duration = Duration::from_secs(3);
 /// Far enough away for a connection that waits for nothing.
 const NO_DEADLINE: Duration = Duration::from_secs(24 * 3600);
 
-/// A socket that was just accepted, and everything it needs.
+/// A socket on which AMQP is due, and everything it needs.
 #[derive(Debug)]
 pub(crate) struct Accepted {
-    pub(crate) stream: TcpStream,
-    pub(crate) peer: SocketAddr,
-    pub(crate) broker: Arc<Broker>,
-    pub(crate) settings: Arc<Settings>,
-    pub(crate) stopping: watch::Receiver<bool>,
+    pub(crate) id: ConnectionId,
+    pub(crate) stream: Transport,
+    pub(crate) peer: Endpoint,
+    pub(crate) local: Endpoint,
+    /// When the socket was accepted: what came before AMQP counts for its time limit.
+    pub(crate) accepted_at: Instant,
+    pub(crate) tls: Option<Box<Shown>>,
+    pub(crate) host: Host,
 }
 
 /// Serves one connection until it ends, and cleans up behind it.
 pub(crate) async fn run(accepted: Accepted) {
-    let id = accepted.broker.next_connection_id();
-    let span = info_span!("connection", %id, peer = %accepted.peer);
-    serve(accepted, id).instrument(span).await;
+    let span = info_span!("connection", id = %accepted.id, peer = %accepted.peer);
+    serve(accepted).instrument(span).await;
 }
 
-async fn serve(accepted: Accepted, id: leveret_core::ids::ConnectionId) {
+async fn serve(accepted: Accepted) {
     let Accepted {
+        id,
         stream,
         peer,
+        local,
+        accepted_at: started,
+        tls,
+        host,
+    } = accepted;
+    let Host {
         broker,
         settings,
         stopping,
-    } = accepted;
-    let Ok(local) = stream.local_addr() else {
-        // It was reset before it was looked at.
-        return;
-    };
-    let started = Instant::now();
+        ..
+    } = host;
     let outbox = Arc::new(ConnectionOutbox::new(started));
     broker.connect(id, outbox.clone() as Arc<dyn Outbox>);
     let (socket, write_half) = stream.into_split();
     let writing = writer::run(write_half, outbox.clone()).instrument(Span::current());
     let writer = tokio::spawn(writing);
+    let mut session = Connection::new(id, Millis::default(), settings);
+    let mut tls_facts = None;
+    if let Some(shown) = tls {
+        if let Some(user) = &shown.login {
+            session = session.certified_as(user.as_bytes());
+        }
+        tls_facts = Some(Box::new(shown.facts));
+    }
     let mut reader = Reader {
-        session: Connection::new(id, outbox.now(), settings),
+        session,
         input: Input::new(),
         stage: Stage::new(broker.clone()),
-        calls: Calls::new(id, peer, local, broker.clone(), outbox.clone()),
+        calls: Calls::new(id, peer, local, tls_facts, broker.clone(), outbox.clone()),
         news: News::default(),
         socket,
         unwritten: Unwritten::default(),
@@ -101,7 +115,7 @@ struct Reader {
     stage: Stage,
     calls: Calls,
     news: News,
-    socket: OwnedReadHalf,
+    socket: ReadHalf,
     /// What was published here and is not on disk.
     unwritten: Unwritten,
     /// How much the next read may take.
@@ -295,11 +309,13 @@ impl Reader {
                     );
                     return ControlFlow::Continue(());
                 }
-                readable = self.socket.readable() => {
-                    match readable.and_then(|()| self.read()) {
+                read = self.socket.read(&mut self.input, self.read_bytes) => {
+                    match read {
                         Ok(0) => return self.lost("the client closed the socket"),
-                        Ok(_) => return ControlFlow::Continue(()),
-                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                        Ok(read) => {
+                            self.note_read(read);
+                            return ControlFlow::Continue(());
+                        }
                         Err(error) => return self.lost(&error.to_string()),
                     }
                 }
@@ -335,17 +351,14 @@ impl Reader {
         closes
     }
 
-    fn read(&mut self) -> io::Result<usize> {
-        let buffer = self.input.buffer_mut();
-        buffer.reserve(self.read_bytes);
-        let read = self.socket.try_read_buf(buffer)?;
+    /// A busy connection's reads grow.
+    fn note_read(&mut self, read: usize) {
         self.received_bytes += read as u64;
         if read >= self.read_bytes {
             self.read_bytes = (self.read_bytes * 2).min(READ_BYTES_MAX);
         } else if read < self.read_bytes / 4 {
             self.read_bytes = (self.read_bytes / 2).max(READ_BYTES_MIN);
         }
-        Ok(read)
     }
 
     fn lost(&self, reason: &str) -> ControlFlow<CloseHow> {
@@ -376,14 +389,10 @@ impl Reader {
     }
 
     async fn discard_input(&mut self) {
-        let mut sink = [0; 1024];
-        while self.socket.readable().await.is_ok() {
-            match self.socket.try_read(&mut sink) {
-                Ok(0) => return,
-                Ok(_) => yield_now().await,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return,
-            }
+        let mut sink = Input::new();
+        while let Ok(1..) = self.socket.read(&mut sink, READ_BYTES_MIN).await {
+            sink = Input::new();
+            yield_now().await;
         }
     }
 }

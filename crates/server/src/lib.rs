@@ -1,4 +1,4 @@
-//! AMQP on sockets: listeners, and two tasks per connection around the pure machines of `session`.
+//! AMQP on sockets: listeners, what comes before AMQP (`welcome`), and two tasks per connection around the pure machines of `session`.
 //!
 //! ```text
 //!   socket ─▶ reader ─▶ session ─▶ Stage ── one batch per queue ──▶ QueueHandle::submit
@@ -14,12 +14,15 @@ mod calls;
 mod connection_task;
 mod listener;
 mod outbox;
+mod proxy;
 mod route_cache;
 mod server;
 mod stage;
+mod transport;
+mod welcome;
 mod writer;
 
 pub use self::{
     listener::{BindError, Listeners},
-    server::Server,
+    server::{Server, ServerOptions},
 };

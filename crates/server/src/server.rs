@@ -1,21 +1,49 @@
 //! Accepts connections until told to stop.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    io,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use leveret_runtime::Broker;
-use leveret_session::Settings;
+use leveret_runtime::{Broker, Endpoint};
+use leveret_session::{Mechanism, Settings};
+use leveret_tls::LoginFrom;
 use tokio::{
-    net::TcpListener,
+    net::{TcpStream, UnixStream},
     sync::watch,
     task::JoinSet,
     time::{sleep, timeout},
 };
 use tracing::{debug, warn};
 
-use crate::{connection_task, listener::Listeners};
+use crate::{
+    connection_task,
+    listener::{Bound, Listener, Listeners},
+    welcome::{self, Arrival},
+};
 
 /// Pause after a failed accept: without descriptors it would fail again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a server does beside AMQP.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// How long a TLS handshake may take.
+    pub tls_handshake_timeout: Duration,
+    /// Which part of a client's certificate is a user.
+    pub login_from: LoginFrom,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            tls_handshake_timeout: Duration::from_secs(5),
+            login_from: LoginFrom::default(),
+        }
+    }
+}
 
 /// A server that accepts connections.
 #[derive(Debug)]
@@ -25,29 +53,58 @@ pub struct Server {
     acceptors: JoinSet<()>,
     /// Every connection task has a receiver; when the last one is dropped they are all gone.
     connections: watch::Sender<()>,
+    /// Files to be removed when nobody is accepted any more.
+    unix_paths: Vec<Arc<Path>>,
+}
+
+/// What every connection of a listener begins with.
+#[derive(Debug, Clone)]
+pub(crate) struct Host {
+    pub(crate) broker: Arc<Broker>,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) options: ServerOptions,
+    pub(crate) stopping: watch::Receiver<bool>,
+    alive: watch::Receiver<()>,
 }
 
 impl Server {
     /// Starts accepting.
     #[must_use]
-    pub fn start(listeners: Listeners, broker: Arc<Broker>, settings: Arc<Settings>) -> Self {
+    pub fn start(
+        listeners: Listeners,
+        broker: Arc<Broker>,
+        settings: Arc<Settings>,
+        options: &ServerOptions,
+    ) -> Self {
         let (stopping, _) = watch::channel(false);
         let (connections, _) = watch::channel(());
         let mut acceptors = JoinSet::new();
+        let mut unix_paths = Vec::new();
+        let without_tls = Arc::new(without_external(&settings));
         for listener in listeners.into_sockets() {
-            acceptors.spawn(accept(
-                listener,
-                broker.clone(),
-                settings.clone(),
-                stopping.subscribe(),
-                connections.subscribe(),
-            ));
+            if let Bound::Unix(_, path) = &listener.socket {
+                unix_paths.push(path.clone());
+            }
+            let settings = if listener.tls.is_some() {
+                &settings
+            } else {
+                &without_tls
+            };
+            let host = Host {
+                broker: broker.clone(),
+                settings: settings.clone(),
+                options: options.clone(),
+                stopping: stopping.subscribe(),
+                alive: connections.subscribe(),
+            };
+            acceptors.spawn(accept(listener, host));
         }
         Self {
             broker,
             stopping,
             acceptors,
             connections,
+            unix_paths,
         }
     }
 
@@ -57,6 +114,10 @@ impl Server {
     pub async fn stop(mut self, deadline: Duration) -> bool {
         self.acceptors.abort_all();
         while self.acceptors.join_next().await.is_some() {}
+        for path in &self.unix_paths {
+            // Whoever removed it before has done no harm.
+            let _ = std::fs::remove_file(path);
+        }
         // What was published before this moment is confirmed before the close frame.
         self.broker.flush().await;
         self.stopping.send_replace(true);
@@ -64,37 +125,73 @@ impl Server {
     }
 }
 
-async fn accept(
-    listener: TcpListener,
-    broker: Arc<Broker>,
-    settings: Arc<Settings>,
-    stopping: watch::Receiver<bool>,
-    alive: watch::Receiver<()>,
-) {
+/// Certificates are shown over TLS only.
+fn without_external(settings: &Settings) -> Settings {
+    let mut settings = settings.clone();
+    settings
+        .mechanisms
+        .retain(|mechanism| *mechanism != Mechanism::External);
+    settings
+}
+
+async fn accept(listener: Listener, host: Host) {
     loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                if let Err(reason) = stream.set_nodelay(true) {
-                    debug!(%peer, %reason, "gone before it was accepted");
-                    continue;
-                }
-                let connection = connection_task::Accepted {
-                    stream,
-                    peer,
-                    broker: broker.clone(),
-                    settings: settings.clone(),
-                    stopping: stopping.clone(),
-                };
-                let alive = alive.clone();
+        match accept_one(&listener).await {
+            Ok(Some(arrival)) => {
+                let host = host.clone();
                 tokio::spawn(async move {
-                    connection_task::run(connection).await;
+                    let alive = host.alive.clone();
+                    if let Some(accepted) = welcome::welcome(arrival, host).await {
+                        connection_task::run(accepted).await;
+                    }
                     drop(alive);
                 });
             }
+            Ok(None) => {}
             Err(reason) => {
                 warn!(%reason, "cannot accept a connection, trying again");
                 sleep(ACCEPT_PAUSE).await;
             }
+        }
+    }
+}
+
+/// The next client; `None` for one that is gone already.
+async fn accept_one(listener: &Listener) -> io::Result<Option<Arrival>> {
+    let at = Instant::now;
+    match &listener.socket {
+        Bound::Tcp(socket) => {
+            let (stream, peer) = socket.accept().await?;
+            Ok(prepared(stream, peer).map(|(stream, local)| Arrival {
+                stream: welcome::Socket::Tcp(stream),
+                peer: peer.into(),
+                local,
+                at: at(),
+                tls: listener.tls.clone(),
+                behind_proxy: listener.behind_proxy,
+            }))
+        }
+        Bound::Unix(socket, path) => {
+            let (stream, _): (UnixStream, _) = socket.accept().await?;
+            Ok(Some(Arrival {
+                stream: welcome::Socket::Unix(stream),
+                // Its number comes with the connection.
+                peer: Endpoint::Unix(path.clone(), None),
+                local: Endpoint::Unix(path.clone(), None),
+                at: at(),
+                tls: None,
+                behind_proxy: false,
+            }))
+        }
+    }
+}
+
+fn prepared(stream: TcpStream, peer: std::net::SocketAddr) -> Option<(TcpStream, Endpoint)> {
+    match stream.set_nodelay(true).and_then(|()| stream.local_addr()) {
+        Ok(local) => Some((stream, local.into())),
+        Err(reason) => {
+            debug!(%peer, %reason, "gone before it was accepted");
+            None
         }
     }
 }

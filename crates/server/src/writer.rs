@@ -3,16 +3,19 @@
 use std::{io::IoSlice, sync::Arc};
 
 use bytes::{Buf, Bytes};
-use tokio::{io::AsyncWriteExt, net::tcp::OwnedWriteHalf};
+use tokio::io::AsyncWriteExt;
 use tracing::debug;
 
-use crate::outbox::{ConnectionOutbox, End};
+use crate::{
+    outbox::{ConnectionOutbox, End},
+    transport::WriteHalf,
+};
 
 /// Slices handed to one `writev`; the rest goes with the next.
 const SLICES_MAX: usize = 64;
 
 /// Writes until the connection ends or the peer is gone.
-pub(crate) async fn run(mut socket: OwnedWriteHalf, outbox: Arc<ConnectionOutbox>) {
+pub(crate) async fn run(mut socket: WriteHalf, outbox: Arc<ConnectionOutbox>) {
     let mut segments: Vec<Bytes> = Vec::new();
     loop {
         let end = outbox.take(&mut segments);
@@ -38,7 +41,7 @@ pub(crate) async fn run(mut socket: OwnedWriteHalf, outbox: Arc<ConnectionOutbox
     }
 }
 
-async fn write_all(socket: &mut OwnedWriteHalf, segments: &mut Vec<Bytes>) -> std::io::Result<()> {
+async fn write_all(socket: &mut WriteHalf, segments: &mut Vec<Bytes>) -> std::io::Result<()> {
     let mut rest = segments.as_mut_slice();
     while let Some(first) = rest.first() {
         if first.is_empty() {
@@ -68,5 +71,6 @@ async fn write_all(socket: &mut OwnedWriteHalf, segments: &mut Vec<Bytes>) -> st
         }
     }
     segments.clear();
-    Ok(())
+    // Nothing for a plain socket; TLS may still have a part of the last record.
+    socket.flush().await
 }

@@ -88,7 +88,7 @@ pub enum Call {
 /// Credentials of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Login {
-    /// How it came; [`Mechanism::Anonymous`] needs no password.
+    /// How it came; [`Mechanism::Anonymous`] and [`Mechanism::External`] need no password.
     pub mechanism: Mechanism,
     /// The user.
     pub user: ShortString,

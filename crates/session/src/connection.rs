@@ -188,6 +188,8 @@ pub struct Connection {
     todo: Option<Todo>,
     /// Told from outside to close.
     forced: Option<ConnectionError>,
+    /// The user whom a certificate names.
+    certified: Option<Box<[u8]>>,
 }
 
 impl Connection {
@@ -206,7 +208,15 @@ impl Connection {
             waiting: None,
             todo: None,
             forced: None,
+            certified: None,
         }
+    }
+
+    /// The client has shown a certificate of this user; for [`Mechanism::External`].
+    #[must_use]
+    pub fn certified_as(mut self, user: &[u8]) -> Self {
+        self.certified = Some(user.into());
+        self
     }
 
     /// Works through what was read until more is needed or somebody must answer first.

@@ -35,6 +35,8 @@ pub enum Mechanism {
     AmqPlain,
     /// Whoever comes is [`Settings::anonymous_user`].
     Anonymous,
+    /// The user whom the client's certificate names.
+    External,
 }
 
 impl Mechanism {
@@ -45,6 +47,7 @@ impl Mechanism {
             Self::Plain => "PLAIN",
             Self::AmqPlain => "AMQPLAIN",
             Self::Anonymous => "ANONYMOUS",
+            Self::External => "EXTERNAL",
         }
     }
 }

@@ -80,6 +80,8 @@ enum AuthMechanism {
     Amqplain,
     /// The user of --anonymous-login-user, without a password
     Anonymous,
+    /// The user whom the client's certificate names; on TLS listeners only
+    External,
 }
 
 impl ConnectionArguments {
@@ -92,6 +94,7 @@ impl ConnectionArguments {
                 AuthMechanism::Plain => Mechanism::Plain,
                 AuthMechanism::Amqplain => Mechanism::AmqPlain,
                 AuthMechanism::Anonymous => Mechanism::Anonymous,
+                AuthMechanism::External => Mechanism::External,
             });
         let defaults = Settings::default();
         Settings {

@@ -153,6 +153,8 @@ fn shown(api: &Api, connection: &OpenConnection, state: Option<&ConnectionState>
     let facts = &connection.facts;
     let state = state.cloned().unwrap_or_default();
     let properties = table_to_json(&facts.client_properties);
+    let tls = facts.tls.as_deref().cloned().unwrap_or_default();
+    let certificate = tls.peer.as_ref();
     let mut object = json!({
         "name": facts.name(),
         "node": api.broker.node().name,
@@ -178,14 +180,14 @@ fn shown(api: &Api, connection: &OpenConnection, state: Option<&ConnectionState>
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
         "garbage_collection": garbage_collection(),
-        "ssl": false,
-        "ssl_protocol": "",
-        "ssl_key_exchange": "",
-        "ssl_cipher": "",
-        "ssl_hash": "",
-        "peer_cert_subject": "",
-        "peer_cert_issuer": "",
-        "peer_cert_validity": "",
+        "ssl": facts.tls.is_some(),
+        "ssl_protocol": tls.protocol,
+        "ssl_key_exchange": tls.key_exchange,
+        "ssl_cipher": tls.cipher,
+        "ssl_hash": tls.hash,
+        "peer_cert_subject": certificate.map_or("", |known| known.subject.as_str()),
+        "peer_cert_issuer": certificate.map_or("", |known| known.issuer.as_str()),
+        "peer_cert_validity": certificate.map_or("", |known| known.validity.as_str()),
         "peer_cert_serial_number": "",
     });
     if let Value::Object(fields) = &mut object {

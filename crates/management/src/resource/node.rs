@@ -4,7 +4,13 @@ use std::{fs, net::SocketAddr};
 
 use serde_json::{Map, Value, json};
 
-use crate::{error::Refused, lists, reply::Reply, request::Request, server::Api};
+use crate::{
+    error::Refused,
+    lists,
+    reply::Reply,
+    request::Request,
+    server::{Api, Listening, ListeningHttp},
+};
 
 /// The version of RabbitMQ whose API this is.
 pub(crate) const VERSION: &str = "4.3.6";
@@ -205,35 +211,52 @@ pub(crate) fn exchange_types() -> Value {
 
 /// Where the API and the metrics are.
 pub(crate) fn contexts(api: &Api, with_node: bool) -> Value {
-    let contexts = [
-        (api.listening.http, "RabbitMQ Management"),
-        (api.listening.metrics, "RabbitMQ Prometheus"),
-    ];
-    let shown = contexts.into_iter().filter_map(|(address, description)| {
+    let listening = &api.listening;
+    let http = listening.http.iter().map(|at| (at, "RabbitMQ Management"));
+    let metrics = listening
+        .metrics
+        .iter()
+        .map(|at| (at, "RabbitMQ Prometheus"));
+    let shown = http.chain(metrics).map(|(at, description)| {
         let mut context = Map::new();
         context.insert("description".to_owned(), description.into());
         context.insert("path".to_owned(), "/".into());
-        context.insert("ip".to_owned(), address?.ip().to_string().into());
+        context.insert("ip".to_owned(), at.address.ip().to_string().into());
         context.insert("cowboy_opts".to_owned(), "[{sendfile,false}]".into());
-        context.insert("port".to_owned(), address?.port().to_string().into());
+        context.insert("port".to_owned(), at.address.port().to_string().into());
+        if at.is_encrypted {
+            context.insert("protocol".to_owned(), "https".into());
+        }
         if with_node {
             context.insert("ssl_opts".to_owned(), json!([]));
             context.insert("node".to_owned(), api.broker.node().name.clone().into());
         }
-        Some(Value::Object(context))
+        Value::Object(context)
     });
     shown.collect()
 }
 
 /// Every listener with RabbitMQ's name of its protocol.
 pub(crate) fn all_listeners(api: &Api) -> Vec<(&'static str, SocketAddr)> {
-    let amqp = api.listening.amqp.iter().map(|address| ("amqp", *address));
-    let http = api.listening.http.map(|address| ("http", address));
-    let metrics = api
-        .listening
-        .metrics
-        .map(|address| ("http/prometheus", address));
-    amqp.chain(http).chain(metrics).collect()
+    let Listening {
+        amqp,
+        amqps,
+        http,
+        metrics,
+    } = &api.listening;
+    let amqp = amqp.iter().map(|address| ("amqp", *address));
+    let amqps = amqps.iter().map(|address| ("amqp/ssl", *address));
+    let named = |plain, encrypted| {
+        move |at: &ListeningHttp| {
+            let protocol = if at.is_encrypted { encrypted } else { plain };
+            (protocol, at.address)
+        }
+    };
+    let http = http.iter().map(named("http", "https"));
+    let metrics = metrics
+        .iter()
+        .map(named("http/prometheus", "https/prometheus"));
+    amqp.chain(amqps).chain(http).chain(metrics).collect()
 }
 
 pub(crate) fn listeners(api: &Api) -> Value {

@@ -270,7 +270,7 @@ async fn details(api: &Api, handle: &QueueHandle, object: &mut Map<String, Value
         let connections = api.broker.connections();
         let owner = connections.iter().find(|known| known.facts.id == owner);
         if let Some(owner) = owner {
-            let peer = owner.facts.peer;
+            let peer = &owner.facts.peer;
             let details = json!({
                 "name": owner.facts.name(),
                 "peer_host": peer.ip().to_string(),

@@ -133,6 +133,14 @@ impl Connection {
                 user: self.settings.anonymous_user.as_bytes(),
                 password: &[],
             }),
+            Mechanism::External => {
+                // Nobody has the empty name, and it is refused like any other unknown one.
+                let user = self.certified.as_deref().unwrap_or_default();
+                Some(login::Credentials {
+                    user,
+                    password: &[],
+                })
+            }
         };
         let Some(login::Credentials { user, password }) = credentials else {
             self.drop_silently(now);

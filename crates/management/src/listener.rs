@@ -1,0 +1,173 @@
+//! The sockets of the API and of the metrics: bounded in number and in time, with TLS or without.
+//!
+//! Whoever comes without credentials can cost a connection, [`HEADER_BYTES_MAX`] of memory and [`HEADER_TIMEOUT`] of
+//! waiting, not more.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{Extension, Router, extract::ConnectInfo};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use leveret_tls::Tls;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_rustls::TlsAcceptor;
+use tracing::{debug, warn};
+
+/// Connections a listener has at once; who comes then waits to be accepted.
+const CONNECTIONS_MAX: usize = 1024;
+
+/// How long the head of a request may take, and the wait for the next one.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a TLS handshake may take.
+const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The head of a request; a larger one is answered 431.
+const HEADER_BYTES_MAX: usize = 16 * 1024;
+
+/// Pause after a failed accept: without descriptors it would fail again at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a request came by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IsEncrypted(pub(crate) bool);
+
+/// A listener cannot be had. The text is for the operator.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address} ({option}): {source}")]
+pub struct HttpError {
+    address: SocketAddr,
+    option: &'static str,
+    source: io::Error,
+}
+
+/// An address that is bound and not served yet.
+#[derive(Debug)]
+pub struct BoundListener {
+    socket: std::net::TcpListener,
+    address: SocketAddr,
+    tls: Option<Arc<Tls>>,
+}
+
+impl BoundListener {
+    /// Binds an address; `option` is how the operator gave it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be had.
+    pub fn bind(address: SocketAddr, option: &'static str) -> Result<Self, HttpError> {
+        let bound = || {
+            let socket = std::net::TcpListener::bind(address)?;
+            socket.set_nonblocking(true)?;
+            let address = socket.local_addr()?;
+            Ok(Self {
+                socket,
+                address,
+                tls: None,
+            })
+        };
+        bound().map_err(|source| HttpError {
+            address,
+            option,
+            source,
+        })
+    }
+
+    /// The same for clients that speak TLS.
+    #[must_use]
+    pub fn with_tls(self, tls: Arc<Tls>) -> Self {
+        Self {
+            tls: Some(tls),
+            ..self
+        }
+    }
+
+    /// The address in use, with the port that was chosen for port 0.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether its clients speak TLS.
+    #[must_use]
+    pub const fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Serves until the task that this is ends.
+    pub(crate) async fn serve(self, router: Router) -> io::Result<()> {
+        let Self { socket, tls, .. } = self;
+        let listener = TcpListener::from_std(socket)?;
+        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        // They end with this task.
+        let mut connections = JoinSet::new();
+        loop {
+            while connections.try_join_next().is_some() {}
+            let permit = room
+                .clone()
+                .acquire_owned()
+                .await
+                .expect("the semaphore is never closed");
+            let (stream, peer) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(reason) => {
+                    warn!(%reason, "cannot accept a connection to the HTTP API, trying again");
+                    sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            let router = router
+                .clone()
+                .layer(Extension(ConnectInfo(peer)))
+                .layer(Extension(IsEncrypted(tls.is_some())));
+            let tls = tls.clone();
+            connections.spawn(async move {
+                match tls {
+                    None => serve_one(stream, router).await,
+                    Some(tls) => {
+                        if let Some(stream) = shake_hands(stream, &tls, peer).await {
+                            serve_one(stream, router).await;
+                        }
+                    }
+                }
+                drop(permit);
+            });
+        }
+    }
+}
+
+async fn shake_hands(
+    stream: TcpStream,
+    tls: &Tls,
+    peer: SocketAddr,
+) -> Option<impl AsyncRead + AsyncWrite + Unpin + Send + 'static> {
+    let shaking = TlsAcceptor::from(tls.config()).accept(stream);
+    match timeout(TLS_HANDSHAKE_TIMEOUT, shaking).await {
+        Ok(Ok(stream)) => Some(stream),
+        Ok(Err(reason)) => {
+            debug!(%peer, %reason, "TLS handshake of an HTTP client failed");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+async fn serve_one(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(HEADER_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    if let Err(reason) = connection.await {
+        debug!(%reason, "an HTTP connection ended");
+    }
+}
