@@ -158,13 +158,19 @@ def test_a_global_prefetch_is_accepted_and_limits(channel, queue):
     channel.expect_nothing(queue)
 
 
-@pytest.mark.beyond
-def test_a_global_prefetch_is_shared_by_the_channel(channel, queue):
-    channel.prefetch(3, shared=True)
+@pytest.mark.parametrize("kind", ["quorum", "stream"])
+def test_a_global_prefetch_is_one_of_each_consumer_on_other_queue_types(channel, name, kind):
+    # Where RabbitMQ's deprecated feature is permitted, as in releases before 4.3, such consumers are refused.
+    queue = name()
+    channel.declare_queue(queue, durable=True, arguments={"x-queue-type": kind})
+    channel.publish_all("", queue, [str(number) for number in range(10)])
+    channel.prefetch(1)
+    channel.prefetch(2, shared=True)
     for tag in ("a", "b"):
-        channel.consume(queue, tag)
-    channel.deliveries(3)
+        channel.consume(queue, tag, arguments={"x-stream-offset": "first"} if kind == "stream" else {})
+    tags = [delivery.consumer_tag for delivery in channel.deliveries(4)]
+    assert sorted(tags) == ["a", "a", "b", "b"]
     channel.expect_nothing(queue)
-    channel.ack(2, multiple=True)
-    channel.deliveries(2)
+    channel.ack(1)
+    channel.deliveries(1)
     channel.expect_nothing(queue)

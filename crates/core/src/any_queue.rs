@@ -5,7 +5,7 @@
 
 use crate::{
     arguments::{QueueSettings, QueueType},
-    ids::{Seq, Timestamp},
+    ids::{ConsumerId, Seq, Timestamp},
     queue::{Command, ConsumerReport, Depth, Effects, Queue, Report},
     record::{Attempts, QueueRecord, QueueState, Write},
     stream::{Stream, StreamSettings},
@@ -105,6 +105,23 @@ impl AnyQueue {
         match self {
             Self::Queue(queue) => queue.hand_out(effects),
             Self::Stream(stream) => stream.hand_out(effects),
+        }
+    }
+
+    /// See [`Queue::room_wanted`]. Readers of a stream share nothing.
+    #[must_use]
+    pub fn room_wanted(&self) -> Option<ConsumerId> {
+        match self {
+            Self::Queue(queue) => queue.room_wanted(),
+            Self::Stream(_) => None,
+        }
+    }
+
+    /// See [`Queue::answer_room`].
+    pub fn answer_room(&mut self, consumer: ConsumerId, has_room: bool) {
+        match self {
+            Self::Queue(queue) => queue.answer_room(consumer, has_room),
+            Self::Stream(_) => {}
         }
     }
 

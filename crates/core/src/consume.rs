@@ -80,6 +80,14 @@ impl Consuming {
                 queue_type,
             });
         }
+        let settings = match (queue_type, settings.shared_else) {
+            (QueueType::Quorum | QueueType::Stream, Some(prefetch)) => ConsumerSettings {
+                prefetch,
+                shared_else: None,
+                ..settings
+            },
+            (QueueType::Classic, _) | (_, None) => settings,
+        };
         if queue_type != QueueType::Stream {
             return Ok(Self::Taking(ConsumerSettings {
                 priority: priority.unwrap_or_default(),

@@ -26,6 +26,7 @@
 //! * a get waits only for a refill that is under way;
 //! * attempts are counted of messages that are there, of those in the cold range only from before the start;
 //! * no consumer holds more unacked messages than its prefetch;
+//! * one that shares the bound of its channel is handed a message only when the channel said that it has room;
 //! * exactly the consumers with credit stand in line for the next message.
 
 mod ack_timeout;
@@ -300,6 +301,11 @@ impl Queue {
             }
             Command::Resume { consumer } => self.consumers.resume(consumer),
             Command::Pause { consumer } => self.consumers.pause(consumer),
+            Command::Share { channel } => match self.settings.queue_type {
+                QueueType::Classic => self.consumers.share(channel),
+                QueueType::Quorum | QueueType::Stream => {}
+            },
+            Command::AskAgain { consumer } => self.consumers.ask_again(consumer),
             Command::Unsubscribe { consumer } => self.unsubscribe(consumer, effects),
             Command::Get {
                 request,

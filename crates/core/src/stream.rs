@@ -171,6 +171,8 @@ impl Stream {
             Command::Purge { request } => effects.answers.push((request, Answer::Purged(0))),
             // Nothing is flagged redelivered, nothing dies, and rows come as `Told`.
             Command::MarkConsumed | Command::Transferred { .. } | Command::Refilled(_) => {}
+            // Every reader has a bound of its own.
+            Command::Share { .. } | Command::AskAgain { .. } => {}
         }
     }
 

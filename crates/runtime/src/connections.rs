@@ -98,6 +98,8 @@ pub struct ChannelState {
     pub is_transactional: bool,
     /// The bound that new consumers get; 0 for none.
     pub prefetch: u16,
+    /// The bound that its consumers share; 0 for none.
+    pub shared_prefetch: u16,
     /// Deliveries that are not settled.
     pub unacked: u64,
     /// Publishes that are not confirmed.

@@ -17,6 +17,10 @@ pub trait Outbox: Send + Sync + Debug {
     /// queue learns of that by the end of the channel.
     fn deliver(&self, queue: QueueId, deliveries: &[Delivery]) -> Pressure;
 
+    /// Whether the channel of this consumer, whose consumers share a bound, has room for one message more; it is then
+    /// kept free for that. Else the consumer waits, and the connection tells its queue when to ask again.
+    fn reserve(&self, consumer: ConsumerId) -> bool;
+
     /// Takes a message for a consumer of replies, past any queue. What is for a consumer that is gone, or
     /// does not fit, is dropped.
     fn reply(&self, consumer: ConsumerId, message: &Message);

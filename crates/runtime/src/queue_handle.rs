@@ -10,8 +10,8 @@ use std::{
 
 use leveret_core::{
     any_queue::AnyQueue,
-    arguments::DeadLetter,
-    ids::{ConnectionId, ConsumerId, QueueId, Seq, Timestamp},
+    arguments::{DeadLetter, QueueType},
+    ids::{ChannelKey, ConnectionId, ConsumerId, QueueId, Seq, Timestamp},
     queue::{
         Answer, Command, Confirm, ConsumerReport, Delivery, Depth, Effects, Report, RequestId,
     },
@@ -117,6 +117,12 @@ impl QueueHandle {
         &self.record
     }
 
+    /// Its type.
+    #[must_use]
+    pub fn queue_type(&self) -> QueueType {
+        QueueType::of(&self.record.arguments)
+    }
+
     /// Ready and unacked messages, and consumers.
     #[must_use]
     pub fn status(&self) -> (Depth, usize) {
@@ -219,6 +225,16 @@ impl QueueHandle {
         self.submit(&mut vec![Command::Resume { consumer }]);
     }
 
+    /// The consumers of this channel share a bound from now on.
+    pub fn share(&self, channel: ChannelKey) {
+        self.submit(&mut vec![Command::Share { channel }]);
+    }
+
+    /// The consumer's channel had no room, and may have some now.
+    pub fn ask_again(&self, consumer: ConsumerId) {
+        self.submit(&mut vec![Command::AskAgain { consumer }]);
+    }
+
     /// What a stream asked for.
     pub(crate) fn tell(&self, told: Told) {
         self.submit(&mut vec![Command::Told(Box::new(told))]);
@@ -317,6 +333,11 @@ impl QueueHandle {
             self.deliver(queue, &mut effects.deliveries, outboxes);
             if !has_more {
                 break;
+            }
+            if let Some(consumer) = queue.room_wanted() {
+                let outbox = outboxes.get(&consumer.channel.connection);
+                let has_room = outbox.is_some_and(|outbox| outbox.reserve(consumer));
+                queue.answer_room(consumer, has_room);
             }
         }
     }

@@ -42,6 +42,10 @@ struct Came {
 }
 
 impl Outbox for Recorder {
+    fn reserve(&self, consumer: ConsumerId) -> bool {
+        panic!("nobody here shares a prefetch: {consumer:?}");
+    }
+
     fn deliver(&self, _queue: QueueId, deliveries: &[Delivery]) -> Pressure {
         let mut came = self.came.lock();
         for delivery in deliveries {
@@ -262,6 +266,7 @@ const MANUAL: ConsumerSettings = ConsumerSettings {
     exclusive: false,
     priority: 0,
     ack_timeout_millis: None,
+    shared_else: None,
 };
 const ONE: ConsumerSettings = ConsumerSettings {
     prefetch: 1,

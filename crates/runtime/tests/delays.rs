@@ -45,6 +45,10 @@ struct Came {
 }
 
 impl Outbox for Recorder {
+    fn reserve(&self, consumer: ConsumerId) -> bool {
+        panic!("nobody here shares a prefetch: {consumer:?}");
+    }
+
     fn overdue(&self, overdue: leveret_core::queue::Overdue) {
         panic!("nobody here waits for acks: {overdue:?}");
     }

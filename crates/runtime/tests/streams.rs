@@ -35,6 +35,10 @@ struct Came {
 }
 
 impl Outbox for Recorder {
+    fn reserve(&self, consumer: ConsumerId) -> bool {
+        panic!("nobody here shares a prefetch: {consumer:?}");
+    }
+
     fn deliver(&self, _queue: QueueId, deliveries: &[Delivery]) -> Pressure {
         let mut came = self.came.lock();
         for delivery in deliveries {

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use leveret_core::{
+    arguments::QueueType,
     ids::{ChannelKey, ConnectionId, ConsumerId, HandedOut},
     queue::{Command, ConsumerSettings},
     record::{BindingRecord, Destination},
@@ -16,7 +17,7 @@ use leveret_runtime::{
 use leveret_session::{
     Answer, Call, ChannelEnd, ChannelStatus, ConnectionStatus, Consume, ExchangeBind,
     ExchangeDeclare, ExchangeUnbind, Get, Login, Mechanism, OpenRefusal, QueueBind, QueueDeclare,
-    QueueUnbind,
+    QueueUnbind, SharePrefetch,
 };
 use leveret_wire::value::{FieldTable, ShortString};
 use tracing::info;
@@ -50,6 +51,8 @@ pub(crate) enum Afterwards {
     Nothing,
     /// The consumer may be served: its consume-ok comes first.
     Serve(Arc<QueueHandle>, ConsumerId),
+    /// Consumers of the channel that wait for room may have some: its qos-ok comes first.
+    Wake(ChannelKey),
     /// The queue's delete-ok comes before the cancels of its consumers.
     TellCancelled(Vec<ConsumerId>),
 }
@@ -117,6 +120,10 @@ impl Calls {
                     .remove_consumers(|known| *known == cancel.consumer);
                 self.consumer_arguments.remove(&cancel.consumer);
                 Answer::Done
+            }
+            Call::SharePrefetch(asked) => {
+                self.share_prefetch(&asked);
+                return (Answer::Done, Afterwards::Wake(asked.channel));
             }
             Call::ConsumeReplies(consumer) => {
                 let outbox = self.outbox.clone();
@@ -325,6 +332,7 @@ impl Calls {
             is_confirming: channel.is_confirming,
             is_transactional: channel.is_transactional,
             prefetch: channel.prefetch,
+            shared_prefetch: channel.shared_prefetch,
             unacked: channel.unacked,
             unconfirmed: self
                 .outbox
@@ -378,12 +386,14 @@ impl Calls {
             no_ack,
             exclusive,
             prefetch,
+            shared_else,
             ..
         } = consume;
         let settings = ConsumerSettings {
             prefetch,
             no_ack,
             exclusive,
+            shared_else,
             ..ConsumerSettings::default()
         };
         let outbox = self.outbox.clone();
@@ -404,11 +414,26 @@ impl Calls {
                     self.consumer_arguments.insert(consumer, consume.arguments);
                 }
                 (
-                    Answer::ConsumeOk { queue: queue.id() },
+                    Answer::ConsumeOk {
+                        queue: queue.id(),
+                        takes_room: queue.queue_type() == QueueType::Classic,
+                    },
                     Afterwards::Serve(queue, consumer),
                 )
             }
             Err(refusal) => (Answer::Refused(refusal), Afterwards::Nothing),
+        }
+    }
+
+    fn share_prefetch(&self, asked: &SharePrefetch) {
+        let &SharePrefetch {
+            channel, max, held, ..
+        } = asked;
+        // Before any queue asks for room.
+        self.outbox
+            .with(|outgoing| outgoing.set_room(channel, max, held));
+        for queue in asked.queues.iter().filter_map(|&id| self.broker.queue(id)) {
+            queue.share(channel);
         }
     }
 

@@ -183,6 +183,7 @@ impl Reader {
                     match afterwards {
                         Afterwards::Nothing => {}
                         Afterwards::Serve(queue, consumer) => queue.resume(consumer),
+                        Afterwards::Wake(channel) => outbox.wake(channel),
                         Afterwards::TellCancelled(consumers) => {
                             self.broker.tell_cancelled(&consumers)
                         }
@@ -205,6 +206,10 @@ impl Reader {
             stage.announce(outgoing);
         });
         stage.submit();
+        let room = stage.take_room();
+        if !room.is_empty() {
+            outbox.give_back_room(&room);
+        }
     }
 
     fn learn(&mut self) {

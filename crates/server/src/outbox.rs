@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use leveret_core::{
-    ids::{ConsumerId, HandedOut, QueueId},
+    ids::{ChannelKey, ConsumerId, HandedOut, QueueId},
     message::Message,
     queue::{Delivery, Overdue},
 };
@@ -213,6 +213,29 @@ impl ConnectionOutbox {
         }
     }
 
+    /// Deliveries gave back the room they took: consumers that waited for it go on.
+    pub(crate) fn give_back_room(&self, room: &[(ChannelKey, u64)]) {
+        for &(channel, count) in room {
+            self.with(|outgoing| outgoing.give_back_room(channel, count));
+            self.wake(channel);
+        }
+    }
+
+    /// Consumers that wait for room in their channel ask again, one after the other until there is none.
+    pub(crate) fn wake(&self, channel: ChannelKey) {
+        while let Some(waiting) = self.with(|outgoing| outgoing.next_waiting(channel)) {
+            let queue = {
+                let state = self.state.lock();
+                let mut consumers = state.consumers.iter();
+                let found = consumers.find(|(known, _)| *known == waiting);
+                found.map(|(_, queue)| queue.clone())
+            };
+            if let Some(queue) = queue {
+                queue.ask_again(waiting);
+            }
+        }
+    }
+
     /// Gives up empty buffers; for a connection that has nothing to do.
     pub(crate) fn release_idle_capacity(&self) {
         self.state.lock().outgoing.release_idle_capacity();
@@ -271,6 +294,10 @@ impl Outbox for ConnectionOutbox {
         } else {
             Pressure::Low
         }
+    }
+
+    fn reserve(&self, consumer: ConsumerId) -> bool {
+        self.state.lock().outgoing.reserve(consumer)
     }
 
     fn reply(&self, consumer: ConsumerId, message: &Message) {

@@ -46,6 +46,8 @@ pub(crate) struct Stage {
     /// Of the vhost, and what is to be added to it.
     traffic: Option<Arc<Traffic>>,
     counts: TrafficCounts,
+    /// What deliveries took of the room that consumers share, and give back when all is submitted.
+    room: Vec<(ChannelKey, u64)>,
     /// A transaction is among what is to be submitted.
     has_commit: bool,
     /// Something was published since the last look.
@@ -151,6 +153,7 @@ impl Stage {
                 drop_unroutable: 0,
                 return_unroutable: 0,
             },
+            room: Vec::new(),
             has_commit: false,
             published: false,
             to_be_stored: 0,
@@ -238,6 +241,11 @@ impl Stage {
         } else {
             submit();
         }
+    }
+
+    /// The room that was given back by what was submitted since the last call.
+    pub(crate) fn take_room(&mut self) -> Vec<(ChannelKey, u64)> {
+        std::mem::take(&mut self.room)
     }
 
     /// The channel is gone, and so is what it did not commit.
@@ -429,6 +437,13 @@ impl Sink for Stage {
 
     fn settle(&mut self, settle: Settle) {
         stage_settle(&mut self.batches, &self.broker, settle);
+    }
+
+    fn give_back_room(&mut self, channel: ChannelKey, count: u64) {
+        match self.room.last_mut() {
+            Some((last, given_back)) if *last == channel => *given_back += count,
+            Some(_) | None => self.room.push((channel, count)),
+        }
     }
 
     fn generate_name(&mut self, prefix: &str) -> ShortString {

@@ -55,6 +55,9 @@ pub enum Call {
     Consume(Consume),
     /// [`Answer::Done`], also when the consumer is gone already. The queue hands it nothing any more.
     Cancel(Cancel),
+    /// The consumers of a channel have another bound together. [`Answer::Done`]; then those that wait for room may
+    /// have some: see [`crate::Outgoing::next_waiting`].
+    SharePrefetch(SharePrefetch),
     /// From now on what is published to the address in [`Answer::ReplyAddress`] is handed straight to
     /// this consumer, at most once. A channel has one such consumer; it goes with its channel.
     ConsumeReplies(ConsumerId),
@@ -254,8 +257,24 @@ pub struct Consume {
     pub exclusive: bool,
     /// Unacked messages it may hold; 0 for any number. Means nothing with `no_ack`.
     pub prefetch: u16,
+    /// The consumers of its channel share a bound, or did; where its queue cannot have part in that, this is its
+    /// own instead of `prefetch`.
+    pub shared_else: Option<u16>,
     /// Further settings.
     pub arguments: FieldTable,
+}
+
+/// `basic.qos` with `global`, or the end of what it asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharePrefetch {
+    /// The channel.
+    pub channel: ChannelKey,
+    /// Unacked deliveries its consumers may have together.
+    pub max: Option<u16>,
+    /// How many there are, as far as the session knows.
+    pub held: u64,
+    /// The queues of its consumers; some may be named twice, some be gone.
+    pub queues: Vec<QueueId>,
 }
 
 /// `basic.cancel` of a consumer that exists.
@@ -320,6 +339,8 @@ pub enum Answer {
     ConsumeOk {
         /// The queue it is on.
         queue: QueueId,
+        /// Its deliveries take of the room that the consumers of a channel may share.
+        takes_room: bool,
     },
     /// The consumer of replies exists.
     ReplyAddress(ShortString),

@@ -16,7 +16,7 @@ mod transaction;
 
 use bytes::{Bytes, BytesMut};
 use leveret_core::{
-    ids::{ChannelKey, ConsumerId, HandedOut, QueueId},
+    ids::{ChannelKey, ConsumerId, QueueId},
     queue::Outcome,
     refusal::Refusal,
 };
@@ -29,10 +29,12 @@ use leveret_wire::{
 };
 
 use self::{
-    consumers::Consumers, ledger::Ledger, replies::ReplyConsumer, transaction::Transaction,
+    consumers::Consumers, consuming::Prefetch, ledger::Ledger, replies::ReplyConsumer,
+    transaction::Transaction,
 };
 pub(crate) use self::{
     content::{Content, Finished, Head},
+    ledger::Unsettled,
     publish::Publisher,
 };
 use crate::{
@@ -93,8 +95,7 @@ pub(crate) struct Channel {
     /// The consumer of replies, which is on no queue.
     reply_consumer: Option<ReplyConsumer>,
     next_consumer: u32,
-    /// For consumers that come from now on; 0 for no bound.
-    prefetch: u16,
+    prefetch: Prefetch,
     /// The queue an empty name stands for.
     last_queue: Option<ShortString>,
 }
@@ -169,7 +170,7 @@ impl Channel {
             consumers: Consumers::default(),
             reply_consumer: None,
             next_consumer: 1,
-            prefetch: 0,
+            prefetch: Prefetch::default(),
             last_queue: None,
         }
     }
@@ -184,7 +185,7 @@ impl Channel {
 
     /// The channel and every queue that may hold something of it.
     pub(crate) fn end(&self) -> ChannelEnd {
-        let unacked = self.ledger.iter().map(|unacked| unacked.queue);
+        let unacked = self.ledger.iter().map(|unacked| unacked.at.queue);
         let mut queues: Vec<QueueId> = Vec::new();
         let transaction = self.open_transaction();
         let settled = transaction.into_iter().flat_map(Transaction::queues);
@@ -214,7 +215,8 @@ impl Channel {
             key: channel,
             is_confirming: matches!(self.mode, Mode::Confirm { .. }),
             is_transactional: matches!(self.mode, Mode::Tx(_)),
-            prefetch: self.prefetch,
+            prefetch: self.prefetch.each,
+            shared_prefetch: self.prefetch.shared.unwrap_or(0),
             unacked: self.ledger.iter().count() as u64,
             acks_uncommitted: self
                 .open_transaction()
@@ -243,14 +245,40 @@ impl Channel {
 
     /// A delivery was made to this channel.
     pub(crate) fn delivered(&mut self, delivered: &Delivered) {
-        self.ledger.push(delivered.tag, delivered.at);
+        self.ledger.push(Unsettled {
+            tag: delivered.tag,
+            at: delivered.at,
+            takes_room: delivered.takes_room,
+        });
     }
 
     /// Takes everything unacked, in the order of the tags.
-    pub(crate) fn take_unacked(&mut self) -> Vec<HandedOut> {
+    pub(crate) fn take_unacked(&mut self) -> Vec<Unsettled> {
         let mut unacked = Vec::new();
-        self.ledger.take_all(|_, taken| unacked.push(taken));
+        self.ledger.take_all(|taken| unacked.push(taken));
         unacked
+    }
+
+    /// Gives everything of it back.
+    pub(crate) fn give_back<S: Sink>(&self, unacked: Vec<Unsettled>, sink: &mut S) {
+        let channel = self.key;
+        let mut room = 0;
+        for Unsettled { at, takes_room, .. } in unacked {
+            room += u64::from(takes_room);
+            sink.settle(Settle {
+                channel,
+                at,
+                outcome: Outcome::Returned,
+            });
+        }
+        self.give_back_room(room, sink);
+    }
+
+    /// Deliveries that took room are done with, so many of them.
+    fn give_back_room<S: Sink>(&self, count: u64, sink: &mut S) {
+        if self.prefetch.shared.is_some() && count > 0 {
+            sink.give_back_room(self.key, count);
+        }
     }
 
     /// A queue was declared; an empty name stands for it from now on.
@@ -504,7 +532,7 @@ impl Channel {
                 };
                 self.settle(delivery_tag, false, outcome, sink)?;
             }
-            basic::Basic::Qos(qos) => self.qos(&qos, replies)?,
+            basic::Basic::Qos(qos) => return self.qos(&qos, replies),
             basic::Basic::Consume(consume) => return self.consume(consume, sink),
             basic::Basic::Cancel(cancel) => return Ok(self.cancel(cancel, replies)),
             basic::Basic::Get(get) => return self.get(get, sink),
@@ -540,29 +568,28 @@ impl Channel {
     ) -> Result<(), ChannelError> {
         let channel = self.key;
         let mode = &mut self.mode;
-        let mut settle = |tag: DeliveryTag, at: HandedOut| match mode {
-            Mode::Tx(transaction) => transaction.settle(tag, at, outcome),
+        let mut room = 0;
+        let mut settle = |settled: Unsettled| match mode {
+            Mode::Tx(transaction) => transaction.settle(settled, outcome),
             Mode::Normal | Mode::Confirm { .. } => {
+                room += u64::from(settled.takes_room);
                 sink.settle(Settle {
                     channel,
-                    at,
+                    at: settled.at,
                     outcome,
                 });
             }
         };
-        if multiple && tag.get() == 0 {
+        let is_known = if multiple && tag.get() == 0 {
             // Everything, and it is no error when there is nothing.
             self.ledger.take_all(settle);
-            return Ok(());
-        }
-        let is_known = if multiple {
+            true
+        } else if multiple {
             self.ledger.take_up_to(tag, settle)
         } else {
-            self.ledger
-                .take(tag)
-                .map(|taken| settle(tag, taken))
-                .is_some()
+            self.ledger.take(tag).map(&mut settle).is_some()
         };
+        self.give_back_room(room, sink);
         if is_known {
             Ok(())
         } else {

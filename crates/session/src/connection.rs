@@ -20,7 +20,7 @@ mod running;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use leveret_core::ids::{ChannelKey, ConnectionId, HandedOut};
+use leveret_core::ids::{ChannelKey, ConnectionId};
 use leveret_wire::{
     frame, ids::ChannelId, method::Method, reply_code::ReplyCode, value::ShortString,
 };
@@ -28,13 +28,13 @@ use leveret_wire::{
 use self::running::{Running, Trouble};
 use crate::{
     call::{Answer, Call, ChannelEnd},
-    channel::Then,
+    channel::{Then, Unsettled},
     error::{ChannelError, ConnectionError, Fault, MethodIds, NO_METHOD},
     heartbeat::{Due, Heartbeat},
     input::Input,
     outgoing::{Capabilities, News, Outgoing},
     settings::{Mechanism, Settings},
-    sink::{Settle, Sink},
+    sink::Sink,
     status::ConnectionStatus,
     time::Millis,
 };
@@ -170,7 +170,7 @@ enum Todo {
     /// A fault to be told to the client.
     Fault(Trouble),
     /// Deliveries that `basic.recover` gives back.
-    Return(ChannelKey, Vec<HandedOut>),
+    Return(ChannelKey, Vec<Unsettled>),
 }
 
 /// One connection's protocol, apart from what [`Outgoing`] does.
@@ -404,13 +404,10 @@ impl Connection {
         match self.todo.take() {
             Some(Todo::Fault(trouble)) => return Some(self.fail(trouble)),
             Some(Todo::Return(channel, unacked)) => {
-                for at in unacked {
-                    let outcome = leveret_core::queue::Outcome::Returned;
-                    sink.settle(Settle {
-                        channel,
-                        at,
-                        outcome,
-                    });
+                if let Phase::Running(running) = &mut self.phase
+                    && let Some(known) = running.channel(channel)
+                {
+                    known.give_back(unacked, sink);
                 }
             }
             None => {}

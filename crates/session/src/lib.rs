@@ -40,7 +40,7 @@ mod time;
 pub use call::{
     Answer, Call, Cancel, ChannelEnd, Consume, ExchangeBind, ExchangeDeclare, ExchangeDelete,
     ExchangeUnbind, Get, Login, Password, QueueBind, QueueDeclare, QueueDelete, QueuePurge,
-    QueueUnbind,
+    QueueUnbind, SharePrefetch,
 };
 pub use connection::{CloseHow, Connection, EndReason, Step, Tick};
 pub use error::{ChannelError, ConnectionError, OpenRefusal};

@@ -9,6 +9,7 @@
 //! * nothing is written for a channel that is not open, or for an earlier opening of its number.
 
 mod confirms;
+mod room;
 mod segments;
 
 use bytes::{Bytes, BytesMut};
@@ -27,6 +28,7 @@ use leveret_wire::{
 
 use self::{
     confirms::{Confirms, Run},
+    room::Room,
     segments::Segments,
 };
 
@@ -50,6 +52,8 @@ pub struct Delivered {
     pub tag: DeliveryTag,
     /// Where it came from.
     pub at: HandedOut,
+    /// It takes of the room that the consumers of a channel may share.
+    pub takes_room: bool,
 }
 
 /// What happened on the outgoing side and the [`crate::Connection`] has to learn.
@@ -110,6 +114,8 @@ struct Channel {
     is_transactional: bool,
     /// It is in [`Outgoing::decided`].
     is_decided: bool,
+    /// Only of a channel whose consumers share a bound, or did.
+    room: Option<Box<Room>>,
 }
 
 #[derive(Debug)]
@@ -117,6 +123,7 @@ struct Consumer {
     number: u32,
     tag: ShortString,
     no_ack: bool,
+    takes_room: bool,
 }
 
 impl Channel {
@@ -181,6 +188,7 @@ impl Outgoing {
             confirms: Confirms::new(),
             is_transactional: false,
             is_decided: false,
+            room: None,
         };
         match self
             .channels
@@ -211,7 +219,15 @@ impl Outgoing {
 
     /// From now on there is this consumer. [`crate::Connection::answer`] adds it, behind its
     /// consume-ok. One that was cancelled before ends at once.
-    pub fn add_consumer(&mut self, consumer: ConsumerId, tag: ShortString, no_ack: bool) {
+    /// `takes_room` is true where its deliveries are among those that the consumers of a channel may have a
+    /// bound for together.
+    pub fn add_consumer(
+        &mut self,
+        consumer: ConsumerId,
+        tag: ShortString,
+        no_ack: bool,
+        takes_room: bool,
+    ) {
         let Some(channel) = self.channel(consumer.channel) else {
             return;
         };
@@ -225,6 +241,7 @@ impl Outgoing {
             number,
             tag,
             no_ack,
+            takes_room,
         });
         let is_cancelled = channel.cancelled_early.contains(&number);
         channel.cancelled_early.retain(|early| *early > number);
@@ -305,15 +322,58 @@ impl Outgoing {
             message.exchange(),
             message.routing_key(),
         );
+        if known.takes_room
+            && let Some(room) = &mut channel.room
+        {
+            room.deliver(known.no_ack);
+        }
         if !known.no_ack {
             self.news.delivered.push(Delivered {
                 channel: consumer.channel,
                 tag,
                 at: from,
+                takes_room: known.takes_room,
             });
         }
         self.segments.put_content(id, message, self.frame_max);
         true
+    }
+
+    /// From now on the consumers of this channel have a bound together, or none any more. Of the deliveries that
+    /// take room of it `learned` are unacked as far as the [`crate::Connection`] knows. To be called before queues
+    /// ask with [`Self::reserve`].
+    pub fn set_room(&mut self, channel: ChannelKey, max: Option<u16>, learned: u64) {
+        let in_news = self.news.delivered.iter();
+        let in_news = in_news.filter(|known| known.takes_room && known.channel == channel);
+        let held = learned + in_news.count() as u64;
+        if let Some(known) = self.channel(channel) {
+            known.room.get_or_insert_default().set(max, held);
+        }
+    }
+
+    /// Keeps room in its channel for a message to this consumer. Without room the consumer is remembered, for
+    /// [`Self::next_waiting`].
+    pub fn reserve(&mut self, consumer: ConsumerId) -> bool {
+        self.room(consumer.channel)
+            .is_none_or(|room| room.reserve(consumer.number))
+    }
+
+    /// So many deliveries of the channel that took room are done with.
+    pub fn give_back_room(&mut self, channel: ChannelKey, count: u64) {
+        if let Some(room) = self.room(channel) {
+            room.give_back(count);
+        }
+    }
+
+    /// The consumer of this channel that has waited longest for room, if there is some. Its queue may ask again:
+    /// until there is no room any more, or nobody waits.
+    pub fn next_waiting(&mut self, channel: ChannelKey) -> Option<ConsumerId> {
+        let number = self.room(channel)?.next_waiting()?;
+        Some(ConsumerId { channel, number })
+    }
+
+    fn room(&mut self, channel: ChannelKey) -> Option<&mut Room> {
+        self.channel(channel)?.room.as_deref_mut()
     }
 
     /// Answers `basic.get` with a message. [`crate::Connection::answer`] calls it.
@@ -335,6 +395,7 @@ impl Outgoing {
                 channel,
                 tag,
                 at: from,
+                takes_room: false,
             });
         }
         let get_ok = basic::GetOk {
@@ -502,6 +563,9 @@ impl Outgoing {
     fn take_consumer(&mut self, consumer: ConsumerId) -> Option<Consumer> {
         let channel = self.channel(consumer.channel)?;
         let at = channel.consumer_position(consumer.number)?;
+        if let Some(room) = &mut channel.room {
+            room.forget(consumer.number);
+        }
         Some(channel.consumers.remove(at))
     }
 

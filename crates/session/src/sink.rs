@@ -58,6 +58,10 @@ pub trait Sink {
     /// Stages the end of one delivery.
     fn settle(&mut self, settle: Settle);
 
+    /// Of the deliveries that were settled before, or are by a commit that was staged before, so many took of the
+    /// room that the consumers of the channel share. They give it back behind all that was staged.
+    fn give_back_room(&mut self, channel: ChannelKey, count: u64);
+
     /// A name nobody else has: `prefix` and 22 random characters of URL-safe base64.
     fn generate_name(&mut self, prefix: &str) -> ShortString;
 }

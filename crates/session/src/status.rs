@@ -27,6 +27,8 @@ pub struct ChannelStatus {
     pub is_transactional: bool,
     /// The bound that new consumers get; 0 for none.
     pub prefetch: u16,
+    /// The bound that its consumers share; 0 for none.
+    pub shared_prefetch: u16,
     /// Deliveries that are not settled.
     pub unacked: u64,
     /// Settled deliveries that wait for a commit.

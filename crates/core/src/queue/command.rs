@@ -44,6 +44,17 @@ pub enum Command {
         /// The consumer.
         consumer: ConsumerId,
     },
+    /// From now on the consumers of this channel share a bound: before it hands one a message, the queue asks with
+    /// [`super::Queue::room_wanted`]. A queue whose type cannot do that goes on as before.
+    Share {
+        /// The channel.
+        channel: ChannelKey,
+    },
+    /// The channel of this consumer had no room, and may have some now.
+    AskAgain {
+        /// The consumer.
+        consumer: ConsumerId,
+    },
     /// The consumer gets nothing any more; what it holds stays with its channel.
     Unsubscribe {
         /// The consumer.

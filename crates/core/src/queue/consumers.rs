@@ -3,6 +3,7 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, VecDeque},
+    ops::RangeInclusive,
 };
 
 use super::{ConsumerReport, Unacked};
@@ -21,6 +22,22 @@ pub struct ConsumerSettings {
     pub priority: i64,
     /// Within which time its messages are to be acked; else what its queue says.
     pub ack_timeout_millis: Option<u64>,
+    /// The consumers of its channel share a bound. On a queue that cannot have part in that this is the
+    /// consumer's own bound instead of `prefetch`.
+    pub shared_else: Option<u16>,
+}
+
+/// What is known of the room that the consumers of a channel share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    /// They share none.
+    Own,
+    /// To be asked for before each message.
+    Unknown,
+    /// There was some, and it is reserved for the next message.
+    Reserved,
+    /// There was none.
+    None,
 }
 
 /// Whose turn it was.
@@ -47,6 +64,7 @@ struct Consumer {
     is_paused: bool,
     /// It stands in the line of its priority.
     is_in_line: bool,
+    room: Room,
 }
 
 impl Consumer {
@@ -57,6 +75,7 @@ impl Consumer {
         !self.is_paused
             && !self.is_waiting
             && !self.is_leaving
+            && self.room != Room::None
             && (no_ack || prefetch == 0 || self.unacked < u32::from(prefetch))
     }
 }
@@ -84,6 +103,8 @@ pub(super) struct Consumers {
     single_active: bool,
     /// And it gives way to one of a higher priority, as on quorum queues.
     gives_way: bool,
+    /// Some consumer shares, or shared, the room of its channel.
+    has_sharers: bool,
 }
 
 impl Consumers {
@@ -120,6 +141,8 @@ impl Consumers {
     /// Adds a paused consumer.
     pub(super) fn add(&mut self, id: ConsumerId, settings: ConsumerSettings) {
         self.arrivals += 1;
+        let is_sharer = settings.shared_else.is_some();
+        self.has_sharers |= is_sharer;
         let consumer = Consumer {
             settings,
             unacked: 0,
@@ -128,6 +151,7 @@ impl Consumers {
             is_leaving: false,
             is_paused: true,
             is_in_line: false,
+            room: if is_sharer { Room::Unknown } else { Room::Own },
         };
         if self.by_id.insert(id, consumer).is_none() {
             self.ring(settings.priority).members += 1;
@@ -147,10 +171,7 @@ impl Consumers {
     pub(super) fn pause(&mut self, id: ConsumerId) {
         if let Some(consumer) = self.by_id.get_mut(&id) {
             consumer.is_paused = true;
-            if std::mem::take(&mut consumer.is_in_line) {
-                let priority = consumer.settings.priority;
-                self.ring(priority).line.retain(|other| *other != id);
-            }
+            self.step_out(id);
         }
     }
 
@@ -216,11 +237,54 @@ impl Consumers {
         }
     }
 
+    /// From now on the consumers of this channel share its room.
+    pub(super) fn share(&mut self, channel: ChannelKey) {
+        for (_, consumer) in self.by_id.range_mut(all_of(channel)) {
+            self.has_sharers = true;
+            if consumer.room == Room::Own {
+                consumer.room = Room::Unknown;
+            }
+        }
+    }
+
+    /// Whose channel has to be asked before the next message is handed out.
+    pub(super) fn room_wanted(&self) -> Option<ConsumerId> {
+        if !self.has_sharers {
+            return None;
+        }
+        let ring = self.rings.iter().find(|ring| !ring.line.is_empty())?;
+        let &id = ring.line.front()?;
+        let consumer = self.by_id.get(&id)?;
+        (consumer.room == Room::Unknown).then_some(id)
+    }
+
+    /// What the channel said.
+    pub(super) fn answer_room(&mut self, id: ConsumerId, has_room: bool) {
+        let Some(consumer) = self.by_id.get_mut(&id) else {
+            return;
+        };
+        if has_room {
+            consumer.room = Room::Reserved;
+            return;
+        }
+        consumer.room = Room::None;
+        self.step_out(id);
+    }
+
+    /// There may be room again.
+    pub(super) fn ask_again(&mut self, id: ConsumerId) {
+        if let Some(consumer) = self.by_id.get_mut(&id)
+            && consumer.room == Room::None
+        {
+            consumer.room = Room::Unknown;
+            self.line_up(id);
+        }
+    }
+
     pub(super) fn remove_channel(&mut self, channel: ChannelKey) {
-        let numbered = |number| ConsumerId { channel, number };
         let ids: Vec<ConsumerId> = self
             .by_id
-            .range(numbered(0)..=numbered(u32::MAX))
+            .range(all_of(channel))
             .map(|(id, _)| *id)
             .collect();
         for id in ids {
@@ -246,6 +310,9 @@ impl Consumers {
         let consumer = self.by_id.get_mut(&id)?;
         if !consumer.settings.no_ack {
             consumer.unacked += 1;
+        }
+        if consumer.room == Room::Reserved {
+            consumer.room = Room::Unknown;
         }
         if consumer.has_credit() {
             ring.line.push_back(id);
@@ -290,6 +357,10 @@ impl Consumers {
             } = consumer.settings;
             if holds != consumer.unacked || (prefetch > 0 && holds > u32::from(prefetch)) {
                 return Err(format!("{id:?} holds {holds} messages: {consumer:?}"));
+            }
+            if consumer.room == Room::Reserved || (consumer.room != Room::Own && !self.has_sharers)
+            {
+                return Err(format!("nobody asked its channel for room: {consumer:?}"));
             }
             let places = places.remove(&(priority, id)).unwrap_or(0);
             if consumer.is_in_line != consumer.has_credit()
@@ -342,6 +413,16 @@ impl Consumers {
         self.ring(priority).line.push_back(id);
     }
 
+    /// Leaves the line.
+    fn step_out(&mut self, id: ConsumerId) {
+        if let Some(consumer) = self.by_id.get_mut(&id)
+            && std::mem::take(&mut consumer.is_in_line)
+        {
+            let priority = consumer.settings.priority;
+            self.ring(priority).line.retain(|other| *other != id);
+        }
+    }
+
     /// The ring of this priority; a new one is empty.
     fn ring(&mut self, priority: i64) -> &mut Ring {
         let at = self.rings.partition_point(|ring| ring.priority > priority);
@@ -359,4 +440,10 @@ impl Consumers {
         }
         &mut self.rings[at]
     }
+}
+
+/// Where the consumers of a channel stand.
+fn all_of(channel: ChannelKey) -> RangeInclusive<ConsumerId> {
+    let numbered = |number| ConsumerId { channel, number };
+    numbered(0)..=numbered(u32::MAX)
 }

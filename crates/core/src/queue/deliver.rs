@@ -43,6 +43,8 @@ impl Queue {
             | Command::Told(_)
             | Command::Resume { .. }
             | Command::Pause { .. }
+            | Command::Share { .. }
+            | Command::AskAgain { .. }
             | Command::Unsubscribe { .. }
             | Command::Get { .. }
             | Command::Release { .. }
@@ -57,7 +59,7 @@ impl Queue {
     /// Hands ready messages to consumers with credit, in order, up to [`HAND_OUT_BYTES_MAX`] bytes.
     ///
     /// `true` when there is more to hand out at once; the caller looks at its readers' buffers in
-    /// between. The only place where a message goes from ready to a consumer.
+    /// between, and answers what [`Queue::room_wanted`] then asks. The only place where a message goes from ready to a consumer.
     pub fn hand_out(&mut self, effects: &mut Effects) -> bool {
         let mut bytes_left = HAND_OUT_BYTES_MAX;
         while self.consumers.is_anyone_ready() {
@@ -65,6 +67,10 @@ impl Queue {
                 break;
             };
             if bytes_left == 0 {
+                self.insert_ready(spot, ready);
+                return true;
+            }
+            if self.consumers.room_wanted().is_some() {
                 self.insert_ready(spot, ready);
                 return true;
             }
@@ -110,6 +116,19 @@ impl Queue {
         }
         self.read_ahead(effects);
         false
+    }
+
+    /// The consumer that is next, if the consumers of its channel share a bound: the channel has to be asked
+    /// for room, and [`Queue::answer_room`] told what it said, before the next [`Queue::hand_out`].
+    #[must_use]
+    pub fn room_wanted(&self) -> Option<ConsumerId> {
+        self.consumers.room_wanted()
+    }
+
+    /// Whether the channel has room for one message more, which it then keeps free. Without, the consumer gets
+    /// nothing until [`Command::AskAgain`].
+    pub fn answer_room(&mut self, consumer: ConsumerId, has_room: bool) {
+        self.consumers.answer_room(consumer, has_room);
     }
 
     /// Answers waiting gets in their order, as far as the head of the queue is known.

@@ -11,6 +11,7 @@ const fn priority(priority: i64, prefetch: u16) -> ConsumerSettings {
         no_ack: false,
         exclusive: false,
         ack_timeout_millis: None,
+        shared_else: None,
     }
 }
 

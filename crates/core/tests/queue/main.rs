@@ -31,5 +31,6 @@ mod retry;
 mod return_to_its_place;
 mod round_robin;
 mod settle;
+mod shared_prefetch;
 mod single_active_consumer;
 mod spilling;

@@ -35,6 +35,11 @@ enum Step {
     Resume(Index),
     Pause(Index),
     Unsubscribe(Index),
+    /// The consumers of the channel share a bound, or none any more.
+    Share {
+        channel: u16,
+        max: Option<u64>,
+    },
     Get {
         channel: u16,
         no_ack: bool,
@@ -85,7 +90,7 @@ fn step() -> impl Strategy<Value = Step> {
             no_ack,
             exclusive,
             priority,
-            ack_timeout_millis: None,
+            ..ConsumerSettings::default()
         });
     let body_bytes = prop_oneof![
         2 => 0..100_usize,
@@ -104,6 +109,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => any::<Index>().prop_map(Step::Resume),
         1 => any::<Index>().prop_map(Step::Pause),
         1 => any::<Index>().prop_map(Step::Unsubscribe),
+        1 => (0..3_u16, prop::option::weighted(0.8, 1..4_u64))
+            .prop_map(|(channel, max)| Step::Share { channel, max }),
         4 => (0..3_u16, any::<bool>()).prop_map(|(channel, no_ack)| Step::Get { channel, no_ack }),
         14 => (any::<Index>(), outcome.clone()).prop_map(|(index, how)| Step::Settle(index, how)),
         1 => (0..60_u64, 0..60_u32, outcome.clone())
@@ -153,6 +160,8 @@ struct Entry {
 struct ModelConsumer {
     settings: ConsumerSettings,
     is_paused: bool,
+    /// Its channel had no room.
+    waits_for_room: bool,
 }
 
 /// What a command must be answered, or that it may wait.
@@ -183,6 +192,8 @@ struct World {
     /// In the order of the queue.
     messages: Vec<Entry>,
     consumers: BTreeMap<ConsumerId, ModelConsumer>,
+    /// What the consumers of channels may hold together.
+    rooms: BTreeMap<ChannelKey, Option<u64>>,
     is_deleted: bool,
     /// Numbers of messages that were handed to anybody, in any run.
     seen: BTreeSet<u64>,
@@ -221,6 +232,7 @@ impl World {
             now: 0,
             messages: Vec::new(),
             consumers: BTreeMap::new(),
+            rooms: BTreeMap::new(),
             is_deleted: false,
             seen: BTreeSet::new(),
             flagged: BTreeSet::new(),
@@ -264,6 +276,14 @@ impl World {
                 if let Some(consumer) = self.pick_consumer(&index) {
                     self.unsubscribe(consumer);
                 }
+            }
+            Step::Share {
+                channel: number,
+                max,
+            } => {
+                let channel = channel(number);
+                self.rooms.insert(channel, max);
+                self.apply(Command::Share { channel });
             }
             Step::Get {
                 channel: number,
@@ -400,7 +420,10 @@ impl World {
         self.twin_effects.accepted.clear();
     }
 
-    fn subscribe(&mut self, number: u16, settings: ConsumerSettings) -> ConsumerId {
+    fn subscribe(&mut self, number: u16, mut settings: ConsumerSettings) -> ConsumerId {
+        if !self.is_quorum() && self.rooms.contains_key(&channel(number)) {
+            settings.shared_else = Some(9);
+        }
         self.announce_consumers();
         self.last_consumer += 1;
         let consumer = ConsumerId {
@@ -420,6 +443,7 @@ impl World {
             let model = ModelConsumer {
                 settings,
                 is_paused,
+                waits_for_room: false,
             };
             self.consumers.insert(consumer, model);
             Answer::Subscribed
@@ -574,12 +598,35 @@ impl World {
     }
 
     fn end_batch(&mut self) {
+        let waiting = self
+            .consumers
+            .iter()
+            .filter(|(_, each)| each.waits_for_room);
+        let waiting: Vec<ConsumerId> = waiting.map(|(&id, _)| id).collect();
+        for consumer in waiting {
+            if self.has_room(consumer.channel) {
+                self.consumers
+                    .entry(consumer)
+                    .and_modify(|each| each.waits_for_room = false);
+                self.apply(Command::AskAgain { consumer });
+            }
+        }
         loop {
             let has_more = self.queue.hand_out(&mut self.effects);
             assert_eq!(has_more, self.twin.hand_out(&mut self.twin_effects));
             self.take_effects();
             if !has_more {
                 break;
+            }
+            let wanted = self.queue.room_wanted();
+            assert_eq!(wanted, self.twin.room_wanted());
+            if let Some(consumer) = wanted {
+                let has_room = self.has_room(consumer.channel);
+                self.queue.answer_room(consumer, has_room);
+                self.twin.answer_room(consumer, has_room);
+                if let Some(model) = self.consumers.get_mut(&consumer) {
+                    model.waits_for_room = !has_room;
+                }
             }
         }
         self.queue.seal(&mut self.effects);
@@ -912,8 +959,20 @@ impl World {
                 prefetch, no_ack, ..
             } = consumer.settings;
             let held = self.messages.iter().filter(held).count();
-            !consumer.is_paused && (no_ack || prefetch == 0 || held < usize::from(prefetch))
+            !consumer.is_paused
+                && !consumer.waits_for_room
+                && (no_ack || prefetch == 0 || held < usize::from(prefetch))
         })
+    }
+
+    /// Whether the consumers of the channel may be handed one message more.
+    fn has_room(&self, channel: ChannelKey) -> bool {
+        let held = self.messages.iter().filter(|entry| match entry.place {
+            Place::HeldBy(consumer) => consumer.channel == channel,
+            Place::Ready | Place::GotBy(_) => false,
+        });
+        let held = held.count() as u64;
+        self.rooms[&channel].is_none_or(|max| held < max)
     }
 
     fn best_priority(&self) -> Option<i64> {

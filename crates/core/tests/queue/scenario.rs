@@ -72,6 +72,8 @@ pub(crate) struct QueueScenario {
     refills: VecDeque<Refill>,
     reads_late: bool,
     received: BTreeMap<ConsumerId, Vec<Received>>,
+    /// Of channels whose consumers share a bound: for how many messages there is room.
+    rooms: BTreeMap<ChannelKey, u64>,
     /// Places and handings out of unacked messages by label.
     unacked: BTreeMap<String, (Seq, Handout)>,
     /// Headers of what was handed out last.
@@ -121,6 +123,7 @@ impl QueueScenario {
             refills: VecDeque::new(),
             reads_late: false,
             received: BTreeMap::new(),
+            rooms: BTreeMap::new(),
             unacked: BTreeMap::new(),
             headers: BTreeMap::new(),
             answers: BTreeMap::new(),
@@ -416,6 +419,21 @@ impl QueueScenario {
     #[track_caller]
     pub(crate) fn pause(&mut self, consumer: ConsumerId) {
         self.together(vec![Command::Pause { consumer }]);
+    }
+
+    /// The consumers of this one's channel share a bound, and have room for so many messages now.
+    #[track_caller]
+    pub(crate) fn share(&mut self, of: ConsumerId, room: u64) {
+        let channel = of.channel;
+        self.rooms.insert(channel, room);
+        self.together(vec![Command::Share { channel }]);
+    }
+
+    /// There is room for so many messages in this consumer's channel, and it is told.
+    #[track_caller]
+    pub(crate) fn make_room(&mut self, consumer: ConsumerId, room: u64) {
+        self.rooms.insert(consumer.channel, room);
+        self.together(vec![Command::AskAgain { consumer }]);
     }
 
     #[track_caller]
@@ -851,6 +869,17 @@ impl QueueScenario {
             self.take_effects();
             if !has_more {
                 break;
+            }
+            if let Some(consumer) = self.queue.room_wanted() {
+                let room = self.rooms.get_mut(&consumer.channel);
+                let has_room = match room.expect("its consumers share a bound") {
+                    0 => false,
+                    room => {
+                        *room -= 1;
+                        true
+                    }
+                };
+                self.queue.answer_room(consumer, has_room);
             }
         }
     }

@@ -13,6 +13,14 @@ use leveret_wire::value::{FieldTable, FieldValue, ShortString};
 use crate::scenario::{table, text};
 
 fn read(queue_type: QueueType, arguments: &FieldTable) -> Result<Consuming, Refusal> {
+    read_with(queue_type, SETTINGS, arguments)
+}
+
+fn read_with(
+    queue_type: QueueType,
+    settings: ConsumerSettings,
+    arguments: &FieldTable,
+) -> Result<Consuming, Refusal> {
     let queue = QueueRecord {
         id: QueueId::new(1),
         vhost: ShortString::from_static("V"),
@@ -22,7 +30,7 @@ fn read(queue_type: QueueType, arguments: &FieldTable) -> Result<Consuming, Refu
         auto_delete: false,
         arguments: table("x-queue-type", text(queue_type.name())),
     };
-    Consuming::of(&queue, SETTINGS, arguments, Timestamp::new(1))
+    Consuming::of(&queue, settings, arguments, Timestamp::new(1))
 }
 
 /// A prefetch, which streams ask for.
@@ -32,6 +40,7 @@ const SETTINGS: ConsumerSettings = ConsumerSettings {
     exclusive: false,
     priority: 0,
     ack_timeout_millis: None,
+    shared_else: None,
 };
 
 #[track_caller]
@@ -97,4 +106,30 @@ fn values_have_their_ranges() {
     for key in ["x-priority", "x-consumer-timeout"] {
         refused(key, text("5"), "\"expected integer, got longstr\"");
     }
+}
+
+#[test]
+fn a_prefetch_that_a_channel_shares_is_one_of_its_own_where_it_cannot_be_shared() {
+    let settings = ConsumerSettings {
+        shared_else: Some(3),
+        ..SETTINGS
+    };
+    let none = FieldTable::new();
+    assert_eq!(
+        read_with(QueueType::Classic, settings, &none),
+        Ok(Consuming::Taking(settings))
+    );
+    let own = ConsumerSettings {
+        prefetch: 3,
+        ..SETTINGS
+    };
+    assert_eq!(
+        read_with(QueueType::Quorum, settings, &none),
+        Ok(Consuming::Taking(own))
+    );
+    let Ok(Consuming::Reading { prefetch, .. }) = read_with(QueueType::Stream, settings, &none)
+    else {
+        panic!("a stream is read");
+    };
+    assert_eq!(prefetch, 3);
 }

@@ -96,6 +96,7 @@ fn shown(api: &Api, connection: &OpenConnection, channel: &ChannelState) -> Valu
         "confirm": channel.is_confirming,
         "transactional": channel.is_transactional,
         "prefetch_count": channel.prefetch,
+        "global_prefetch_count": channel.shared_prefetch,
         "messages_unacknowledged": channel.unacked,
         "messages_unconfirmed": channel.unconfirmed,
         "messages_uncommitted": channel.uncommitted,

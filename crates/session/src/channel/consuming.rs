@@ -4,31 +4,60 @@ use bytes::BytesMut;
 use leveret_core::ids::ConsumerId;
 use leveret_wire::{method::basic, value::ShortString};
 
-use super::{Channel, Next, Then, replies::is_reply_to, rights};
+use super::{Channel, Next, Then, replies::is_reply_to, rights, transaction::Transaction};
 use crate::{
-    call::{Call, Cancel, Consume, Get},
+    call::{Call, Cancel, Consume, Get, SharePrefetch},
     error::{ConnectionError, Fault},
     sink::Sink,
 };
 
+/// What `basic.qos` said so far; 0 is no bound.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Prefetch {
+    /// For each consumer that comes from now on.
+    pub(super) each: u16,
+    /// The same for those whose queue cannot have part in a shared bound: what was said last, shared or not.
+    alone: u16,
+    /// For all consumers together.
+    pub(super) shared: Option<u16>,
+    /// There was such a bound at some time: queues of consumers ask before they hand out.
+    was_shared: bool,
+}
+
 impl Channel {
-    pub(super) fn qos(
-        &mut self,
-        qos: &basic::Qos,
-        replies: &mut BytesMut,
-    ) -> Result<(), ConnectionError> {
+    pub(super) fn qos(&mut self, qos: &basic::Qos, replies: &mut BytesMut) -> Result<Next, Fault> {
         let basic::Qos {
             prefetch_size: size,
-            prefetch_count,
-            global: _,
+            prefetch_count: count,
+            global,
         } = *qos;
         if size != 0 {
-            return Err(ConnectionError::PrefetchSize { size });
+            return Err(ConnectionError::PrefetchSize { size }.into());
         }
-        // `global` is taken for a bound per consumer, as RabbitMQ 4.3 does by default.
-        self.prefetch = prefetch_count;
-        self.reply(replies, basic::QosOk {});
-        Ok(())
+        let before = self.prefetch.shared;
+        self.prefetch.alone = count;
+        if global {
+            self.prefetch.shared = Some(count).filter(|count| *count > 0);
+            self.prefetch.was_shared = true;
+        } else {
+            self.prefetch.each = count;
+            // A bound for each consumer ends the one for all.
+            self.prefetch.shared = None;
+        }
+        if before == self.prefetch.shared {
+            self.reply(replies, basic::QosOk {});
+            return Ok(Next::Go);
+        }
+        let uncommitted = self.open_transaction();
+        let uncommitted = uncommitted.map_or(0, Transaction::settled_room);
+        let held = self.ledger.iter().filter(|held| held.takes_room).count() as u64;
+        let call = Call::SharePrefetch(SharePrefetch {
+            channel: self.key,
+            max: self.prefetch.shared,
+            held: held + uncommitted,
+            queues: self.consumers.queues().collect(),
+        });
+        Ok(Next::call(call, Then::Reply(Some(basic::QosOk {}.into()))))
     }
 
     pub(super) fn consume<S: Sink>(
@@ -69,7 +98,8 @@ impl Channel {
             tag: tag.clone(),
             no_ack,
             exclusive,
-            prefetch: self.prefetch,
+            prefetch: self.prefetch.each,
+            shared_else: Some(self.prefetch.alone).filter(|_| self.prefetch.was_shared),
             arguments: arguments.detach(),
         });
         Ok(Next::call(

@@ -20,16 +20,41 @@ pub(crate) struct Ledger {
     unacked: usize,
 }
 
+/// One delivery that waits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unsettled {
+    pub(crate) tag: DeliveryTag,
+    pub(crate) at: HandedOut,
+    /// It takes of the room that the consumers of the channel may share.
+    pub(crate) takes_room: bool,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     tag: u64,
     at: HandedOut,
+    takes_room: bool,
     is_settled: bool,
+}
+
+impl Entry {
+    const fn unsettled(&self) -> Unsettled {
+        Unsettled {
+            tag: DeliveryTag::new(self.tag),
+            at: self.at,
+            takes_room: self.takes_room,
+        }
+    }
 }
 
 impl Ledger {
     /// A delivery with a tag above all before it.
-    pub(crate) fn push(&mut self, tag: DeliveryTag, at: HandedOut) {
+    pub(crate) fn push(&mut self, delivery: Unsettled) {
+        let Unsettled {
+            tag,
+            at,
+            takes_room,
+        } = delivery;
         let tag = tag.get();
         debug_assert!(
             self.entries.back().is_none_or(|last| last.tag < tag),
@@ -38,17 +63,18 @@ impl Ledger {
         self.entries.push_back(Entry {
             tag,
             at,
+            takes_room,
             is_settled: false,
         });
         self.unacked += 1;
     }
 
     /// Takes the delivery with exactly this tag.
-    pub(crate) fn take(&mut self, tag: DeliveryTag) -> Option<HandedOut> {
+    pub(crate) fn take(&mut self, tag: DeliveryTag) -> Option<Unsettled> {
         let position = self.position(tag.get())?;
         let entry = self.entries.get_mut(position)?;
         entry.is_settled = true;
-        let taken = entry.at;
+        let taken = entry.unsettled();
         self.unacked -= 1;
         self.tidy();
         Some(taken)
@@ -59,7 +85,7 @@ impl Ledger {
     pub(crate) fn take_up_to(
         &mut self,
         tag: DeliveryTag,
-        mut taken: impl FnMut(DeliveryTag, HandedOut),
+        mut taken: impl FnMut(Unsettled),
     ) -> bool {
         if self.position(tag.get()).is_none() {
             return false;
@@ -67,7 +93,7 @@ impl Ledger {
         while let Some(entry) = self.entries.front().filter(|entry| entry.tag <= tag.get()) {
             if !entry.is_settled {
                 self.unacked -= 1;
-                taken(DeliveryTag::new(entry.tag), entry.at);
+                taken(entry.unsettled());
             }
             self.entries.pop_front();
         }
@@ -76,10 +102,10 @@ impl Ledger {
     }
 
     /// Takes everything in order.
-    pub(crate) fn take_all(&mut self, mut taken: impl FnMut(DeliveryTag, HandedOut)) {
+    pub(crate) fn take_all(&mut self, mut taken: impl FnMut(Unsettled)) {
         for entry in self.entries.drain(..) {
             if !entry.is_settled {
-                taken(DeliveryTag::new(entry.tag), entry.at);
+                taken(entry.unsettled());
             }
         }
         self.unacked = 0;
@@ -87,10 +113,11 @@ impl Ledger {
     }
 
     /// Puts back what was taken, with the tags it had.
-    pub(crate) fn restore(&mut self, taken: impl IntoIterator<Item = (DeliveryTag, HandedOut)>) {
-        let restored = taken.into_iter().map(|(tag, at)| Entry {
-            tag: tag.get(),
-            at,
+    pub(crate) fn restore(&mut self, taken: impl IntoIterator<Item = Unsettled>) {
+        let restored = taken.into_iter().map(|taken| Entry {
+            tag: taken.tag.get(),
+            at: taken.at,
+            takes_room: taken.takes_room,
             is_settled: false,
         });
         let kept = self.entries.drain(..).filter(|entry| !entry.is_settled);
@@ -101,11 +128,11 @@ impl Ledger {
     }
 
     /// Everything that is unacked.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = HandedOut> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Unsettled> {
         self.entries
             .iter()
             .filter(|entry| !entry.is_settled)
-            .map(|entry| entry.at)
+            .map(Entry::unsettled)
     }
 
     /// Where the unsettled entry with exactly this tag is.
@@ -145,19 +172,23 @@ mod tests {
     use leveret_core::ids::{HandedOut, Seq};
     use leveret_wire::ids::DeliveryTag;
 
-    use super::Ledger;
+    use super::{Ledger, Unsettled};
 
-    fn at(seq: u64) -> HandedOut {
-        HandedOut {
-            seq: Seq::new(seq),
-            ..HandedOut::default()
+    fn delivery(tag: u64) -> Unsettled {
+        Unsettled {
+            tag: DeliveryTag::new(tag),
+            at: HandedOut {
+                seq: Seq::new(tag * 10),
+                ..HandedOut::default()
+            },
+            takes_room: false,
         }
     }
 
     fn ledger_of(tags: impl IntoIterator<Item = u64>) -> Ledger {
         let mut ledger = Ledger::default();
         for tag in tags {
-            ledger.push(DeliveryTag::new(tag), at(tag * 10));
+            ledger.push(delivery(tag));
         }
         ledger
     }
@@ -165,14 +196,14 @@ mod tests {
     fn take(ledger: &mut Ledger, tag: u64) -> Option<u64> {
         ledger
             .take(DeliveryTag::new(tag))
-            .map(|unacked| unacked.seq.get())
+            .map(|unacked| unacked.at.seq.get())
     }
 
     fn take_up_to(ledger: &mut Ledger, tag: u64) -> Option<Vec<u64>> {
         let mut taken = Vec::new();
         ledger
-            .take_up_to(DeliveryTag::new(tag), |_, unacked| {
-                taken.push(unacked.seq.get())
+            .take_up_to(DeliveryTag::new(tag), |unacked| {
+                taken.push(unacked.at.seq.get())
             })
             .then_some(taken)
     }
@@ -202,10 +233,9 @@ mod tests {
     fn what_is_put_back_can_be_taken_again() {
         let mut ledger = ledger_of([1, 2, 3, 5]);
         let mut taken = Vec::new();
-        ledger.take_up_to(DeliveryTag::new(2), |tag, at| taken.push((tag, at)));
-        let five = DeliveryTag::new(5);
-        taken.push((five, ledger.take(five).expect("it is unacked")));
-        ledger.push(DeliveryTag::new(6), at(60));
+        ledger.take_up_to(DeliveryTag::new(2), |unacked| taken.push(unacked));
+        taken.push(ledger.take(DeliveryTag::new(5)).expect("it is unacked"));
+        ledger.push(delivery(6));
         taken.reverse();
         ledger.restore(taken);
         assert_eq!(take(&mut ledger, 2), Some(20));
@@ -217,8 +247,8 @@ mod tests {
     fn one_delivery_that_stays_does_not_keep_the_memory_of_all_after_it() {
         let mut ledger = ledger_of([1]);
         for tag in 2..100_000 {
-            ledger.push(DeliveryTag::new(tag), at(tag));
-            assert_eq!(take(&mut ledger, tag), Some(tag));
+            ledger.push(delivery(tag));
+            assert_eq!(take(&mut ledger, tag), Some(tag * 10));
             assert!(ledger.entries.len() <= super::COMPACT_MIN + 2);
         }
         assert_eq!(take(&mut ledger, 1), Some(10));

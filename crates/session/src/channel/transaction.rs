@@ -6,13 +6,10 @@
 //! settled is still unacked for its queues.
 
 use bytes::BytesMut;
-use leveret_core::{
-    ids::{HandedOut, QueueId},
-    queue::Outcome,
-};
-use leveret_wire::{ids::DeliveryTag, method::tx};
+use leveret_core::{ids::QueueId, queue::Outcome};
+use leveret_wire::method::tx;
 
-use super::{Channel, Mode, Next, Then, unimplemented};
+use super::{Channel, Mode, Next, Then, ledger::Unsettled, unimplemented};
 use crate::{
     call::Call,
     error::{ChannelError, Fault},
@@ -37,14 +34,21 @@ pub(super) struct Transaction {
 
 #[derive(Debug)]
 struct Settled {
-    tag: DeliveryTag,
-    at: HandedOut,
+    delivery: Unsettled,
     outcome: Outcome,
 }
 
 impl Transaction {
-    pub(super) fn settle(&mut self, tag: DeliveryTag, at: HandedOut, outcome: Outcome) {
-        self.settled.push(Settled { tag, at, outcome });
+    pub(super) fn settle(&mut self, delivery: Unsettled, outcome: Outcome) {
+        self.settled.push(Settled { delivery, outcome });
+    }
+
+    /// How many of those it settled take room until the commit.
+    pub(super) fn settled_room(&self) -> u64 {
+        let settled = self.settled.iter();
+        settled
+            .filter(|settled| settled.delivery.takes_room)
+            .count() as u64
     }
 
     /// A publish of so many bytes was staged.
@@ -64,7 +68,7 @@ impl Transaction {
 
     /// The queues that hold what was settled.
     pub(super) fn queues(&self) -> impl Iterator<Item = QueueId> {
-        self.settled.iter().map(|settled| settled.at.queue)
+        self.settled.iter().map(|settled| settled.delivery.at.queue)
     }
 
     /// The next transaction begins.
@@ -102,8 +106,7 @@ impl Channel {
                 let dropped = self.transaction()?.begin_next();
                 sink.rollback(self.key);
                 let settled = dropped.settled.into_iter();
-                self.ledger
-                    .restore(settled.map(|Settled { tag, at, .. }| (tag, at)));
+                self.ledger.restore(settled.map(|settled| settled.delivery));
                 self.reply(replies, tx::RollbackOk {});
                 Ok(Next::Go)
             }
@@ -117,9 +120,10 @@ impl Channel {
         transaction.commits += 1;
         let number = transaction.commits;
         let committed = transaction.begin_next();
-        let settle = |Settled { at, outcome, .. }: Settled| Settle {
+        let room = committed.settled_room();
+        let settle = |Settled { delivery, outcome }: Settled| Settle {
             channel,
-            at,
+            at: delivery.at,
             outcome,
         };
         replies.extend_from_slice(&committed.returns);
@@ -128,6 +132,7 @@ impl Channel {
             number,
             settles: committed.settled.into_iter().map(settle).collect(),
         });
+        self.give_back_room(room, sink);
         Ok(Next::call(Call::Commit(channel), Then::Committed))
     }
 

@@ -167,7 +167,7 @@ impl Connection {
                     no_ack,
                     nowait,
                 },
-                Answer::ConsumeOk { queue },
+                Answer::ConsumeOk { queue, takes_room },
             ) => {
                 known.add_consumer(number, tag.clone(), queue);
                 if !nowait {
@@ -177,7 +177,8 @@ impl Connection {
                     self.put_on(channel, &consume_ok.into());
                     outgoing.append(&mut self.replies);
                 }
-                outgoing.add_consumer(ConsumerId { channel, number }, tag, no_ack);
+                let consumer = ConsumerId { channel, number };
+                outgoing.add_consumer(consumer, tag, no_ack, takes_room);
                 None
             }
             (
@@ -194,7 +195,7 @@ impl Connection {
                     self.put_on(channel, &basic::ConsumeOk { consumer_tag }.into());
                     outgoing.append(&mut self.replies);
                 }
-                outgoing.add_consumer(ConsumerId { channel, number }, tag, true);
+                outgoing.add_consumer(ConsumerId { channel, number }, tag, true, false);
                 None
             }
             (

@@ -25,6 +25,13 @@ fn qos(prefetch_size: u32, prefetch_count: u16, global: bool) -> basic::Qos {
     }
 }
 
+fn ack(tag: u64, multiple: bool) -> basic::Ack {
+    basic::Ack {
+        delivery_tag: tag.into(),
+        multiple,
+    }
+}
+
 fn consumer(number: u32) -> ConsumerId {
     ConsumerId {
         channel: key(1, 1),
@@ -51,6 +58,7 @@ fn a_consume_reaches_the_broker_whole() {
         no_ack: false,
         exclusive: true,
         prefetch: 10,
+        shared_else: None,
         arguments,
     };
     assert_eq!(scenario.the_call(), Call::Consume(expected));
@@ -63,30 +71,128 @@ fn a_consume_reaches_the_broker_whole() {
     );
 }
 
+/// The prefetch that a new consumer gets, and the one it gets where the queue has no part in a shared one.
+fn prefetch_of(scenario: &mut Scenario, tag: &str) -> (u16, Option<u16>) {
+    scenario.send(1, consume("q", tag));
+    let Call::Consume(consume) = scenario.the_call() else {
+        panic!("no consume")
+    };
+    (consume.prefetch, consume.shared_else)
+}
+
 #[test]
 fn prefetch_counts_for_consumers_that_come_later() {
     let mut scenario = Scenario::with_channel();
-    let mut prefetch_of = |qos: Option<basic::Qos>, no_ack: bool, tag: &str| {
-        if let Some(qos) = qos {
-            scenario.send(1, qos);
-        }
-        scenario.send(
-            1,
-            basic::Consume {
-                no_ack,
-                ..consume("q", tag)
-            },
-        );
-        let Call::Consume(consume) = scenario.the_call() else {
-            panic!("no consume")
-        };
-        consume.prefetch
+    assert_eq!(prefetch_of(&mut scenario, "a"), (0, None));
+    scenario.send(1, qos(0, 5, false));
+    assert_eq!(prefetch_of(&mut scenario, "b"), (5, None));
+    assert_eq!(prefetch_of(&mut scenario, "c"), (5, None));
+    scenario.send(1, qos(0, 0, false));
+    assert_eq!(prefetch_of(&mut scenario, "d"), (0, None));
+}
+
+#[test]
+fn a_shared_prefetch_leaves_that_of_each_consumer_but_where_it_cannot_be_shared() {
+    let mut scenario = Scenario::with_channel();
+    scenario.send(1, qos(0, 5, false));
+    scenario.send(1, qos(0, 7, true));
+    scenario.events();
+    assert_eq!(prefetch_of(&mut scenario, "a"), (5, Some(7)));
+    scenario.send(1, qos(0, 3, false));
+    scenario.events();
+    assert_eq!(prefetch_of(&mut scenario, "b"), (3, Some(3)));
+}
+
+/// What was asked about the shared prefetch: bound, deliveries, number of queues.
+fn asked_to_share(scenario: &mut Scenario) -> (Option<u16>, u64, usize) {
+    let Call::SharePrefetch(asked) = scenario.the_call() else {
+        panic!("nothing is shared")
     };
-    assert_eq!(prefetch_of(None, false, "a"), 0);
-    assert_eq!(prefetch_of(Some(qos(0, 5, false)), false, "b"), 5);
-    assert_eq!(prefetch_of(Some(qos(0, 7, true)), false, "c"), 7);
-    assert_eq!(prefetch_of(None, true, "d"), 7);
-    assert_eq!(prefetch_of(Some(qos(0, 0, false)), false, "e"), 0);
+    assert_eq!(asked.channel, key(1, 1));
+    (asked.max, asked.held, asked.queues.len())
+}
+
+#[test]
+fn a_shared_prefetch_counts_what_is_out() {
+    let mut scenario = Scenario::with_channel();
+    let consumer = scenario.consume(1, "q", "a", false);
+    for seq in 1..=4 {
+        scenario.deliver(consumer, "q", seq, b"x");
+    }
+    scenario.send(1, ack(2, false));
+    scenario.forget();
+    scenario.send(1, qos(0, 7, true));
+    // What was not read yet when it was asked is counted by the outgoing side.
+    assert_eq!(asked_to_share(&mut scenario), (Some(7), 3, 1));
+    scenario.expect(1, basic::QosOk {});
+    scenario.send(1, qos(0, 0, true));
+    assert_eq!(asked_to_share(&mut scenario), (None, 3, 1));
+    scenario.expect(1, basic::QosOk {});
+    scenario.send(1, qos(0, 0, true));
+    scenario.expect(1, basic::QosOk {});
+    assert_eq!(scenario.events(), []);
+}
+
+#[test]
+fn a_prefetch_for_each_ends_a_shared_one() {
+    let mut scenario = Scenario::with_channel();
+    scenario.send(1, qos(0, 7, true));
+    assert_eq!(asked_to_share(&mut scenario), (Some(7), 0, 0));
+    scenario.send(1, qos(0, 5, false));
+    assert_eq!(asked_to_share(&mut scenario), (None, 0, 0));
+}
+
+#[test]
+fn settled_deliveries_give_back_the_room_they_took() {
+    let mut scenario = Scenario::with_channel();
+    let consumer = scenario.consume(1, "q", "a", false);
+    for seq in 1..=4 {
+        scenario.deliver(consumer, "q", seq, b"x");
+    }
+    let rooms = |scenario: &mut Scenario| -> Vec<u64> {
+        let events = scenario.events().into_iter();
+        let rooms = events.filter_map(|event| match event {
+            Event::Room(channel, count) => {
+                assert_eq!(channel, key(1, 1));
+                Some(count)
+            }
+            _ => None,
+        });
+        rooms.collect()
+    };
+    scenario.send(1, ack(1, false));
+    assert_eq!(rooms(&mut scenario), [], "nothing is shared yet");
+    scenario.send(1, qos(0, 7, true));
+    scenario.send(1, ack(3, true));
+    assert_eq!(rooms(&mut scenario), [2]);
+    scenario.send(1, ack(0, true));
+    assert_eq!(rooms(&mut scenario), [1]);
+    scenario.send(1, ack(0, true));
+    assert_eq!(rooms(&mut scenario), []);
+    scenario.deliver(consumer, "q", 9, b"x");
+    scenario.send(1, basic::Recover { requeue: true });
+    assert_eq!(rooms(&mut scenario), [1]);
+}
+
+#[test]
+fn a_transaction_gives_back_room_with_its_commit() {
+    let mut scenario = Scenario::with_channel();
+    let consumer = scenario.consume(1, "q", "a", false);
+    scenario.send(1, leveret_wire::method::tx::Select {});
+    for seq in 1..=2 {
+        scenario.deliver(consumer, "q", seq, b"x");
+    }
+    scenario.send(1, ack(1, false));
+    scenario.events();
+    scenario.send(1, qos(0, 7, true));
+    assert_eq!(asked_to_share(&mut scenario), (Some(7), 2, 1));
+    scenario.send(1, ack(2, false));
+    assert_eq!(scenario.events(), []);
+    scenario.send(1, leveret_wire::method::tx::Commit {});
+    let events = scenario.events();
+    let room = Event::Room(key(1, 1), 2);
+    assert!(matches!(events[0], Event::Commit(_)), "{events:?}");
+    assert_eq!(events[1], room);
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn large_bodies_are_not_copied_and_small_things_share_a_segment() {
         channel: key(1, 1),
         number: 1,
     };
-    outgoing.add_consumer(consumer, short("a"), true);
+    outgoing.add_consumer(consumer, short("a"), true, true);
     for seq in 0..10 {
         outgoing.deliver(consumer, at("q", seq), false, &message("x", "k", b"small"));
     }
@@ -202,8 +202,8 @@ fn the_news_tell_what_is_to_be_settled() {
         channel: key(1, 1),
         number: 2,
     };
-    outgoing.add_consumer(acking, short("a"), false);
-    outgoing.add_consumer(trusting, short("b"), true);
+    outgoing.add_consumer(acking, short("a"), false, true);
+    outgoing.add_consumer(trusting, short("b"), true, true);
     let message = message("x", "k", b"x");
     for (consumer, seq) in [(acking, 10), (trusting, 20), (acking, 11)] {
         outgoing.deliver(consumer, at("q", seq), false, &message);
@@ -277,6 +277,7 @@ fn a_consumer_cancelled_before_it_was_answered_ends_behind_consume_ok() {
     scenario.is_holding_answers = false;
     scenario.answer(leveret_session::Answer::ConsumeOk {
         queue: queue_id("q"),
+        takes_room: true,
     });
     scenario.expect(
         1,
@@ -329,4 +330,58 @@ fn replies_come_before_what_they_made_possible() {
         },
     );
     scenario.expect_nothing();
+}
+
+/// Two consumers of a channel whose deliveries take room.
+fn two_that_share(max: u16, learned: u64) -> (Outgoing, [ConsumerId; 2]) {
+    let channel = key(1, 1);
+    let mut outgoing = Outgoing::new();
+    outgoing.open_channel(channel);
+    let consumers = [1, 2].map(|number| ConsumerId { channel, number });
+    for consumer in consumers {
+        outgoing.add_consumer(consumer, short("a"), false, true);
+    }
+    outgoing.set_room(channel, Some(max), learned);
+    (outgoing, consumers)
+}
+
+#[test]
+fn room_is_kept_from_the_question_to_the_settlement() {
+    let (mut outgoing, [first, second]) = two_that_share(2, 0);
+    assert!(outgoing.reserve(first));
+    assert!(outgoing.reserve(second));
+    assert!(!outgoing.reserve(second));
+    outgoing.deliver(first, at("q", 1), false, &message("x", "k", b"x"));
+    assert!(!outgoing.reserve(first));
+    assert_eq!(outgoing.next_waiting(key(1, 1)), None);
+    outgoing.give_back_room(key(1, 1), 1);
+    // Who waited longest is asked first, and waits last when it is refused again.
+    assert_eq!(outgoing.next_waiting(key(1, 1)), Some(second));
+    assert!(outgoing.reserve(second));
+    assert_eq!(outgoing.next_waiting(key(1, 1)), None);
+}
+
+#[test]
+fn a_bound_counts_deliveries_that_nobody_has_learned_of() {
+    let (mut outgoing, [first, second]) = two_that_share(9, 0);
+    outgoing.deliver(first, at("q", 1), false, &message("x", "k", b"x"));
+    outgoing.set_room(key(1, 1), Some(3), 1);
+    assert!(outgoing.reserve(second));
+    assert!(!outgoing.reserve(second));
+    outgoing.set_room(key(1, 1), None, 0);
+    assert_eq!(outgoing.next_waiting(key(1, 1)), Some(second));
+    for _ in 0..10 {
+        assert!(outgoing.reserve(second));
+    }
+}
+
+#[test]
+fn a_consumer_that_ended_waits_for_no_room() {
+    let (mut outgoing, [first, second]) = two_that_share(1, 1);
+    assert!(!outgoing.reserve(first));
+    assert!(!outgoing.reserve(second));
+    outgoing.remove_consumer(first);
+    outgoing.give_back_room(key(1, 1), 1);
+    assert_eq!(outgoing.next_waiting(key(1, 1)), Some(second));
+    assert_eq!(outgoing.next_waiting(key(1, 1)), None);
 }

@@ -55,7 +55,10 @@ fn a_read_full_of_publishes_and_acks_is_staged_in_its_order() {
                     };
                     assert_eq!((channel, settle), (3, expected));
                 }
-                other @ (Event::Call(_) | Event::Commit(_) | Event::Rollback(_)) => {
+                other @ (Event::Call(_)
+                | Event::Commit(_)
+                | Event::Rollback(_)
+                | Event::Room(..)) => {
                     panic!("{other:?} on the hot path")
                 }
             }

@@ -278,7 +278,11 @@ impl Model {
             .iter()
             .filter_map(|event| match event {
                 Event::Settle(settle) => Some(settle.at.seq.get()),
-                Event::Publish(_) | Event::Call(_) | Event::Commit(_) | Event::Rollback(_) => None,
+                Event::Publish(_)
+                | Event::Call(_)
+                | Event::Commit(_)
+                | Event::Rollback(_)
+                | Event::Room(..) => None,
             })
             .collect();
         assert_eq!(settled, seqs);
@@ -304,7 +308,7 @@ impl Model {
                 Event::Call(Call::Consume(consume)) => {
                     self.consumers.push((consume.consumer, consume.no_ack));
                 }
-                Event::Settle(_) | Event::Commit(_) | Event::Rollback(_) => {
+                Event::Settle(_) | Event::Commit(_) | Event::Rollback(_) | Event::Room(..) => {
                     panic!("{event:?} out of nowhere")
                 }
                 Event::Call(_) | Event::Publish(_) => {}

@@ -32,6 +32,7 @@ pub(crate) enum Event {
     Settle(Settle),
     Commit(Commit),
     Rollback(ChannelKey),
+    Room(ChannelKey, u64),
     Call(Call),
 }
 
@@ -117,6 +118,10 @@ impl Sink for Recorder {
 
     fn settle(&mut self, settle: Settle) {
         self.events.push(Event::Settle(settle));
+    }
+
+    fn give_back_room(&mut self, channel: ChannelKey, count: u64) {
+        self.events.push(Event::Room(channel, count));
     }
 
     fn generate_name(&mut self, prefix: &str) -> ShortString {
@@ -581,6 +586,7 @@ pub(crate) fn answer_to(call: &Call) -> Answer {
                 &consume.queue,
                 Answer::ConsumeOk {
                     queue: queue_id(&name),
+                    takes_room: true,
                 },
             )
         }
@@ -596,6 +602,7 @@ pub(crate) fn answer_to(call: &Call) -> Answer {
         | Call::QueueUnbind(_)
         | Call::Cancel(_)
         | Call::CancelReplies(_)
+        | Call::SharePrefetch(_)
         | Call::CatchUp
         | Call::CloseChannel(_)
         | Call::CloseConnection { .. }
