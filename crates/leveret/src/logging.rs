@@ -4,11 +4,12 @@ use std::io::{IsTerminal, stderr};
 
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::cli::{LogFormat, LogLevel};
+use crate::config::{LogFormat, LogLevel};
 
 /// Starts logging to standard error; once per process.
 pub(crate) fn start(level: LogLevel, format: LogFormat) {
     let level = match level {
+        LogLevel::Off => LevelFilter::OFF,
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
         LogLevel::Info => LevelFilter::INFO,

@@ -1,23 +1,24 @@
 //! What is done with a data directory while no broker uses it.
 
-use std::io::{Write, stdout};
+use std::{
+    io::{Write, stdout},
+    path::Path,
+};
 
 use leveret_store::Options;
 
-use crate::{
-    cli::{Command, StorageCommand},
-    run::RunError,
-};
+use crate::run::RunError;
 
-/// Does it and prints what came of it.
-pub(crate) fn run(command: &Command) -> Result<(), RunError> {
-    let options = Options::default();
-    let text = match command {
-        Command::Repair { dir } => leveret_store::repair(dir, &options)?.to_string(),
-        Command::Storage {
-            command: StorageCommand::Stat { dir },
-        } => leveret_store::stat(dir, &options)?.to_string(),
-    };
-    writeln!(stdout(), "{text}")?;
-    Ok(())
+/// Saves what is whole of a damaged directory.
+pub(crate) fn repair(dir: &Path) -> Result<(), RunError> {
+    print(&leveret_store::repair(dir, &Options::default())?.to_string())
+}
+
+/// Says what is stored.
+pub(crate) fn stat(dir: &Path) -> Result<(), RunError> {
+    print(&leveret_store::stat(dir, &Options::default())?.to_string())
+}
+
+fn print(text: &str) -> Result<(), RunError> {
+    Ok(writeln!(stdout(), "{text}")?)
 }

@@ -2,14 +2,14 @@
 
 use std::{
     fs, io,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use leveret_management::{BoundListener, HttpError, ImportError, Management, import_file};
-use leveret_runtime::{Broker, Limits, NodeOptions, StartError, StartOptions};
+use leveret_runtime::{Amount, Broker, Limits, NodeOptions, StartError, StartOptions};
 use leveret_server::{BindError, Listeners, Server};
 use leveret_store::SyncMode;
 use leveret_tls::{Tls, TlsError};
@@ -18,7 +18,8 @@ use tracing::{error, info, warn};
 
 use crate::{
     certificates,
-    cli::{Arguments, OptionalAddress, Storage, StorageSync},
+    config::{Bytes, Endpoint, OptionalEndpoint, QueueType, Settings, Storage, StorageSync},
+    connection_settings, tls_settings,
 };
 
 /// Exit code when storage fails while the broker runs. A supervisor restarts it, and recovery finds
@@ -63,62 +64,68 @@ pub(crate) enum RunError {
     Open(#[from] leveret_store::OpenError),
     #[error("cannot write the ports file {path}: {source}")]
     PortsFile { path: PathBuf, source: io::Error },
+    #[error("cannot write the file of the process id {path}: {source}")]
+    PidFile { path: PathBuf, source: io::Error },
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
     #[error("the last writes failed; the next start will treat this stop as a crash: {0}")]
     Stop(#[from] leveret_store::CommitError),
 }
 
+/// Where data are when nobody says where.
+const DATA_DIR: &str = "./leveret-data";
+
 /// Runs until SIGTERM or SIGINT.
-pub(crate) fn run(arguments: &Arguments) -> Result<(), RunError> {
+pub(crate) fn run(settings: &Settings) -> Result<(), RunError> {
     let started = Instant::now();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .build()?;
-    runtime.block_on(serve(arguments, started))
+    runtime.block_on(serve(settings, started))
 }
 
-async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> {
+async fn serve(settings: &Settings, started: Instant) -> Result<(), RunError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     // The ports first: a second broker started by mistake must not touch anything.
-    let amqp_tls = load(arguments.tls.settings())?;
-    let http_tls = load(arguments.tls.http_settings())?;
-    let listeners = bind(arguments, amqp_tls.as_ref())?;
+    let amqp_tls = load(tls_settings::amqp(settings))?;
+    let http_tls = load(tls_settings::http(settings))?;
+    let listeners = bind(settings, amqp_tls.as_ref())?;
     let http = bind_http(
-        arguments,
-        (arguments.http_listen, HTTP_PORT, "--http-listen"),
-        (arguments.tls.http_tls_listen, "--http-tls-listen"),
+        settings,
+        (settings.http_listen, HTTP_PORT, "--http-listen"),
+        (settings.http_tls_listen, "--http-tls-listen"),
         http_tls.as_ref(),
     )?;
     let metrics = bind_http(
-        arguments,
-        (arguments.metrics_listen, METRICS_PORT, "--metrics-listen"),
-        (arguments.tls.metrics_tls_listen, "--metrics-tls-listen"),
+        settings,
+        (settings.metrics_listen, METRICS_PORT, "--metrics-listen"),
+        (settings.metrics_tls_listen, "--metrics-tls-listen"),
         http_tls.as_ref(),
     )?;
+    let node = node_options(settings);
     let options = StartOptions {
-        data_dir: (arguments.storage == Storage::Disk).then(|| arguments.data_dir.clone()),
+        data_dir: (settings.storage == Storage::Disk).then(|| data_dir(settings, &node.name)),
         store: leveret_store::Options {
-            sync: match arguments.storage_sync {
+            sync: match settings.storage_sync {
                 StorageSync::Always => SyncMode::Always,
                 StorageSync::Interval => SyncMode::Interval(SYNC_INTERVAL),
                 StorageSync::Never => SyncMode::Never,
             },
             ..leveret_store::Options::default()
         },
-        node: node_options(arguments),
+        node,
         limits: Limits {
-            memory: arguments.memory_limit,
-            disk_free: arguments.disk_free_limit,
+            memory: of_total(settings.memory_limit, settings.total_memory),
+            disk_free: of_total(settings.disk_free_limit, settings.total_memory),
         },
     };
     let broker = Broker::start(&options, |failure| {
         error!(%failure, "storage failed: nothing can be promised any more, stopping");
         std::process::exit(STORAGE_FAILED);
     })?;
-    if let Some(path) = &arguments.definitions {
+    if let Some(path) = &settings.definitions {
         // Before anybody is let in.
         import_file(&broker, path).await?;
     }
@@ -133,13 +140,19 @@ async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> 
     let server = Server::start(
         listeners,
         broker.clone(),
-        Arc::new(arguments.connections.settings()),
-        &arguments.tls.server_options(),
+        Arc::new(connection_settings::of(settings)),
+        &tls_settings::server_options(settings),
     );
     let fresh = certificates::keep_fresh(amqp_tls.into_iter().chain(http_tls).collect());
     let fresh = tokio::spawn(fresh);
-    if let Some(path) = &arguments.ports_file {
+    if let Some(path) = &settings.ports_file {
         write_ports(path, &ports).map_err(|source| RunError::PortsFile {
+            path: path.clone(),
+            source,
+        })?;
+    }
+    if let Some(path) = &settings.pid_file {
+        write_pid(path).map_err(|source| RunError::PidFile {
             path: path.clone(),
             source,
         })?;
@@ -150,7 +163,7 @@ async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> 
     for address in &ports.amqps {
         info!("started TLS (SSL) listener on {address}");
     }
-    for path in &arguments.tls.unix_listen {
+    for path in &settings.unix_listen {
         info!("listening for AMQP on {}", path.display());
     }
     for (listening, what) in [
@@ -181,24 +194,50 @@ async fn serve(arguments: &Arguments, started: Instant) -> Result<(), RunError> 
     }
     broker.drain().await;
     broker.stop()?;
+    if let Some(path) = &settings.pid_file {
+        // Whoever waits for the broker must not take the next process of this number for it.
+        let _ = fs::remove_file(path);
+    }
     info!("stopped");
     Ok(())
 }
 
-fn node_options(arguments: &Arguments) -> NodeOptions {
-    let loopback_users = arguments.loopback_users.iter();
+fn node_options(settings: &Settings) -> NodeOptions {
     NodeOptions {
-        loopback_users: loopback_users
-            .filter(|user| *user != "none")
-            .cloned()
-            .collect(),
-        connection_max: arguments.connection_max,
-        channel_max: arguments.channel_max_per_node,
-        name: node_name(arguments.node_name.as_deref()),
-        default_user: arguments.default_user.clone(),
-        default_password: arguments.default_pass.clone(),
-        default_vhost: arguments.default_vhost.clone(),
-        is_seeded: arguments.definitions.is_none(),
+        loopback_users: settings.loopback_users.clone(),
+        connection_max: settings.connection_max,
+        channel_max: settings.channel_max_per_node,
+        name: node_name(settings.node_name.as_deref()),
+        default_user: settings.default_user.clone(),
+        default_password: settings.default_pass.clone(),
+        default_vhost: settings.default_vhost.clone(),
+        default_queue_type: match settings.default_queue_type {
+            QueueType::Classic => "classic",
+            QueueType::Quorum => "quorum",
+            QueueType::Stream => "stream",
+        },
+        is_seeded: settings.definitions.is_none(),
+    }
+}
+
+/// Where the data are: as it was said, or by the name of the node as RabbitMQ lays it out.
+fn data_dir(settings: &Settings, node: &str) -> PathBuf {
+    let by_name = || settings.data_base.as_ref().map(|base| base.join(node));
+    let said = settings.data_dir.clone().or_else(by_name);
+    said.unwrap_or_else(|| PathBuf::from(DATA_DIR))
+}
+
+/// A share of the memory that was said to be there is so many bytes.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a share of some gigabytes need not be exact to the byte, and the cast keeps to the range"
+)]
+fn of_total(amount: Amount, total: Option<Bytes>) -> Amount {
+    match (amount, total) {
+        (Amount::Share(share), Some(Bytes(total))) => Amount::Bytes((total as f64 * share) as u64),
+        (amount, _) => amount,
     }
 }
 
@@ -224,29 +263,29 @@ fn load(settings: Option<leveret_tls::TlsSettings>) -> Result<Option<Arc<Tls>>, 
 /// Binds what was asked for, else the port of every address; nothing beside an AMQP address that was chosen, so
 /// that several brokers need no further words to live side by side. With TLS only where it was asked for.
 fn bind_http(
-    arguments: &Arguments,
-    (asked, port, option): (Option<OptionalAddress>, u16, &'static str),
-    (with_tls, tls_option): (Option<SocketAddr>, &'static str),
+    settings: &Settings,
+    (asked, port, option): (Option<OptionalEndpoint>, u16, &'static str),
+    (with_tls, tls_option): (Option<Endpoint>, &'static str),
     tls: Option<&Arc<Tls>>,
 ) -> Result<Vec<BoundListener>, HttpError> {
     let plain = match asked {
-        Some(OptionalAddress::Off) => None,
-        Some(OptionalAddress::At(address)) => Some(BoundListener::bind(address, option)?),
-        None if !arguments.listen.is_empty() => None,
-        None => {
-            // A machine without IPv6 has the other.
-            let [v4, v6] = every_address(port);
-            let bound = BoundListener::bind(v6, option);
-            Some(bound.or_else(|_| BoundListener::bind(v4, option))?)
-        }
+        Some(OptionalEndpoint::Off) => None,
+        Some(OptionalEndpoint::At(endpoint)) => Some(bind_endpoint(endpoint, option)?),
+        None if settings.has_chosen_addresses() => None,
+        None => Some(bind_endpoint(Endpoint::Port(port), option)?),
     };
     let encrypted = match with_tls.zip(tls) {
-        Some((address, tls)) => {
-            Some(BoundListener::bind(address, tls_option)?.with_tls(tls.clone()))
-        }
+        Some((endpoint, tls)) => Some(bind_endpoint(endpoint, tls_option)?.with_tls(tls.clone())),
         None => None,
     };
     Ok(plain.into_iter().chain(encrypted).collect())
+}
+
+/// One socket, for both families if they are asked for; a machine without IPv6 has the other.
+fn bind_endpoint(endpoint: Endpoint, option: &'static str) -> Result<BoundListener, HttpError> {
+    let (wanted, better) = endpoint.addresses();
+    let bound = better.and_then(|address| BoundListener::bind(address, option).ok());
+    bound.map_or_else(|| BoundListener::bind(wanted, option), Ok)
 }
 
 /// The addresses in use.
@@ -272,38 +311,44 @@ impl Port {
 }
 
 /// Binds what was asked for, else port 5672 of every address, and 5671 of them if there is a certificate.
-fn bind(arguments: &Arguments, tls: Option<&Arc<Tls>>) -> Result<Listeners, BindError> {
-    let asked = &arguments.listen;
-    let by_default = asked.is_empty();
-    let mut listeners = if by_default {
-        let [v4, v6] = every_address(AMQP_PORT);
-        Listeners::bind_all_of(&[v4], &[v6])?
-    } else {
-        Listeners::bind_all_of(asked, &[])?
-    };
+fn bind(settings: &Settings, tls: Option<&Arc<Tls>>) -> Result<Listeners, BindError> {
+    let (wanted, if_possible) = addresses(settings.listen.as_deref(), &[Endpoint::Port(AMQP_PORT)]);
+    let mut listeners = Listeners::bind_all_of(&wanted, &if_possible)?;
     if let Some(tls) = tls {
-        let asked = &arguments.tls.tls_listen;
-        if asked.is_empty() && by_default {
-            let [v4, v6] = every_address(AMQPS_PORT);
-            listeners.bind_tls(&[v4], &[v6], tls)?;
+        let by_default: &[Endpoint] = if settings.has_chosen_addresses() {
+            &[]
         } else {
-            listeners.bind_tls(asked, &[], tls)?;
-        }
+            &[Endpoint::Port(AMQPS_PORT)]
+        };
+        let (wanted, if_possible) = addresses(settings.tls_listen.as_deref(), by_default);
+        listeners.bind_tls(&wanted, &if_possible, tls)?;
     }
-    for path in &arguments.tls.unix_listen {
+    for path in &settings.unix_listen {
         listeners.bind_unix(path)?;
     }
-    if arguments.tls.proxy_protocol {
+    if settings.proxy_protocol {
         listeners.expect_proxy_headers();
     }
     Ok(listeners)
 }
 
-fn every_address(port: u16) -> [SocketAddr; 2] {
-    [
-        (Ipv4Addr::UNSPECIFIED, port).into(),
-        (Ipv6Addr::UNSPECIFIED, port).into(),
-    ]
+/// Those that must be had, and those that a machine may lack.
+fn addresses(
+    asked: Option<&[Endpoint]>,
+    by_default: &[Endpoint],
+) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
+    let asked = asked.unwrap_or(by_default).iter();
+    let (wanted, if_possible): (Vec<_>, Vec<_>) =
+        asked.map(|endpoint| endpoint.addresses()).unzip();
+    (wanted, if_possible.into_iter().flatten().collect())
+}
+
+/// As `rabbitmqctl wait` and scripts read it.
+fn write_pid(path: &Path) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(path, format!("{}\n", std::process::id()))
 }
 
 /// Written aside and renamed, so that whoever waits for the file finds it whole.

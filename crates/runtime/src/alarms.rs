@@ -46,14 +46,15 @@ pub enum Amount {
 /// A text that is no [`Amount`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no amount: give bytes (536870912), a size (512MB, 512MiB) or a share of the memory (0.6)"
+    "{0:?} is no amount: give bytes (536870912), a size (512MB, 512MiB) or a share of the memory (0.6, 60%)"
 )]
 pub struct NotAnAmount(String);
 
 impl FromStr for Amount {
     type Err = NotAnAmount;
 
-    /// As in RabbitMQ's configuration: `kB` are 1000 bytes, `kiB` and `k` 1024, and a number with a point is a share.
+    /// As in RabbitMQ's configuration: `k` and `kB` are 1000 bytes, `Ki` and `KiB` 1024, and a number with a point is a
+    /// share. So is a percentage.
     fn from_str(text: &str) -> Result<Self, NotAnAmount> {
         let wrong = || NotAnAmount(text.to_owned());
         let trimmed = text.trim();
@@ -61,6 +62,10 @@ impl FromStr for Amount {
             .find(|c: char| !(c.is_ascii_digit() || c == '.'))
             .unwrap_or(trimmed.len());
         let (number, unit) = trimmed.split_at(digits_end);
+        if unit == "%" {
+            let percent: f64 = number.parse().map_err(|_| wrong())?;
+            return Ok(Self::Share(percent / 100.0));
+        }
         if number.contains('.') && unit.is_empty() {
             let share: f64 = number.parse().map_err(|_| wrong())?;
             return Ok(Self::Share(share));
@@ -68,14 +73,16 @@ impl FromStr for Amount {
         let number: u64 = number.parse().map_err(|_| wrong())?;
         let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
             "" | "b" => 1,
-            "kb" => 1_000,
-            "mb" => 1_000_000,
-            "gb" => 1_000_000_000,
-            "tb" => 1_000_000_000_000,
-            "k" | "ki" | "kib" => 1 << 10,
-            "m" | "mi" | "mib" => 1 << 20,
-            "g" | "gi" | "gib" => 1 << 30,
-            "t" | "ti" | "tib" => 1 << 40,
+            "k" | "kb" => 1_000,
+            "m" | "mb" => 1_000_000,
+            "g" | "gb" => 1_000_000_000,
+            "t" | "tb" => 1_000_000_000_000,
+            "p" | "pb" => 1_000_000_000_000_000,
+            "ki" | "kib" => 1 << 10,
+            "mi" | "mib" => 1 << 20,
+            "gi" | "gib" => 1 << 30,
+            "ti" | "tib" => 1 << 40,
+            "pi" | "pib" => 1 << 50,
             _ => return Err(wrong()),
         };
         number
@@ -385,7 +392,11 @@ mod tests {
             ("0", Amount::Bytes(0)),
             ("50MB", Amount::Bytes(50_000_000)),
             ("2kB", Amount::Bytes(2000)),
-            ("2k", Amount::Bytes(2048)),
+            ("2k", Amount::Bytes(2000)),
+            ("2Ki", Amount::Bytes(2048)),
+            ("1G", Amount::Bytes(1_000_000_000)),
+            ("1PiB", Amount::Bytes(1 << 50)),
+            ("40%", Amount::Share(0.4)),
             ("2GiB", Amount::Bytes(2 << 30)),
             (" 1 TiB", Amount::Bytes(1 << 40)),
             ("0.6", Amount::Share(0.6)),
@@ -393,7 +404,16 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(amount), "{text}");
         }
-        for text in ["", "much", "-1", "1.5GB", "0.6x", "99999999999TB", "1..0"] {
+        for text in [
+            "",
+            "much",
+            "-1",
+            "1.5GB",
+            "0.6x",
+            "%",
+            "99999999999TB",
+            "1..0",
+        ] {
             assert!(text.parse::<Amount>().is_err(), "{text}");
         }
     }

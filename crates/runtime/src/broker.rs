@@ -87,6 +87,8 @@ pub struct NodeOptions {
     pub default_password: String,
     /// The vhost an empty directory gets.
     pub default_vhost: String,
+    /// The type of a durable queue that asks for none in a vhost that names none.
+    pub default_queue_type: &'static str,
     /// An empty directory stays empty: definitions will say who there is.
     pub is_seeded: bool,
 }
@@ -101,6 +103,7 @@ impl Default for NodeOptions {
             default_user: "guest".to_owned(),
             default_password: "guest".to_owned(),
             default_vhost: "/".to_owned(),
+            default_queue_type: "classic",
             is_seeded: true,
         }
     }

@@ -799,16 +799,17 @@ impl VhostHandle {
         Ok(())
     }
 
-    /// A queue that lasts and is for everybody gets the vhost's type where it asks for none.
+    /// A queue that lasts and is for everybody gets the vhost's type, or else the node's, where it asks for none.
     fn with_default_type(&self, mut asked: QueueDeclare) -> QueueDeclare {
         let directory = self.services.access.directory();
         let record = directory.vhost(&self.name);
-        let queue_type = record.map_or("", |record| record.default_queue_type.as_str());
+        let of_vhost = record.map_or("", |record| record.default_queue_type.as_str());
+        let queue_type = match of_vhost {
+            "" => self.services.node.default_queue_type,
+            named => named,
+        };
         let is_meant = asked.durable && !asked.exclusive && !asked.auto_delete;
-        if is_meant
-            && !matches!(queue_type, "" | "classic")
-            && asked.arguments.get(b"x-queue-type").is_none()
-        {
+        if is_meant && queue_type != "classic" && asked.arguments.get(b"x-queue-type").is_none() {
             let queue_type = FieldValue::text(queue_type);
             asked
                 .arguments

@@ -1,0 +1,284 @@
+//! What the broker is set to: one table of settings, read from flags, the environment, and files.
+//!
+//! ```text
+//!   table ─┬─▶ flags and their help
+//!          ├─▶ merge: defaults, files, environment, flags ─▶ Settings, and what is wrong
+//!          ├─▶ `leveret config check`, `leveret config show`
+//!          └─▶ docs/configuration.md
+//! ```
+//!
+//! Nothing of what is wrong hides anything else that is: all of it is told at once.
+
+mod conf_file;
+mod document;
+mod environment;
+mod given;
+mod merge;
+mod origin;
+mod setting;
+mod suggest;
+mod table;
+mod toml_file;
+mod value;
+
+use std::{
+    fs,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+pub(crate) use self::{
+    document::document,
+    environment::Environment,
+    given::Given,
+    origin::{Origin, Problem, Severity},
+    table::{
+        AuthMechanism, LogFormat, LogLevel, LoginPart, QueueType, ROWS, SanType, Settings, Storage,
+        StorageSync, TlsVersion, VerifyWhom,
+    },
+    value::{Bytes, Endpoint, OptionalEndpoint},
+};
+use self::{
+    merge::{Merge, Text},
+    setting::Row,
+};
+
+/// No configuration is larger; what is was named by mistake.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Where files are looked for when nobody names any.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Places {
+    /// rabbitmq.conf, with or without its extension.
+    pub(crate) main: Option<PathBuf>,
+    /// The directory of further files.
+    pub(crate) more: Option<PathBuf>,
+    /// The file that stands in for the environment.
+    pub(crate) environment: Option<PathBuf>,
+}
+
+impl Places {
+    /// Those of RabbitMQ's packages and image.
+    pub(crate) fn of_rabbitmq() -> Self {
+        Self {
+            main: Some("/etc/rabbitmq/rabbitmq.conf".into()),
+            more: Some("/etc/rabbitmq/conf.d".into()),
+            environment: Some("/etc/rabbitmq/rabbitmq-env.conf".into()),
+        }
+    }
+}
+
+/// What was read.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    texts: Vec<Text>,
+    /// Everything that is wrong.
+    pub(crate) problems: Vec<Problem>,
+    /// The files that were read, in their order.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+impl Loaded {
+    /// What keeps the broker from starting.
+    pub(crate) fn errors(&self) -> impl Iterator<Item = &Problem> {
+        let errors = self.problems.iter();
+        errors.filter(|problem| problem.severity == Severity::Error)
+    }
+
+    /// The settings, if nothing is wrong with any of them.
+    pub(crate) fn settings(&self) -> Option<Settings> {
+        if self.errors().next().is_some() {
+            return None;
+        }
+        Settings::read(self.texts.iter().map(|text| text.text.as_str()))
+    }
+
+    /// Every row with what it is set to and by whom. What must not be shown is not.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&'static Row, &str, &Origin)> {
+        ROWS.iter().zip(&self.texts).map(|(row, text)| {
+            let shown = if row.is_secret { "..." } else { &text.text };
+            (row, shown, &text.origin)
+        })
+    }
+
+    fn text(&self, name: &str) -> &str {
+        let row = ROWS.iter().position(|row| row.name == name);
+        row.map_or("", |row| &self.texts[row].text)
+    }
+}
+
+/// Reads everything.
+pub(crate) fn load(given: &Given, mut environment: Environment, places: &Places) -> Loaded {
+    let environment_file = environment.path("RABBITMQ_CONF_ENV_FILE");
+    if let Some(path) = environment_file.as_ref().or(places.environment.as_ref()) {
+        environment.add_file(path);
+    }
+    let mut merge = Merge::of_defaults();
+    let mut files = Vec::new();
+    merge.variables(&environment, |row| row.under);
+    let own_files = own_files(given, &environment);
+    let is_toml = |path: &PathBuf| path.extension().is_some_and(|end| end == "toml");
+    let (toml, conf): (Vec<_>, Vec<_>) = own_files.into_iter().partition(is_toml);
+    let theirs = their_files(&environment, places, &mut merge);
+    for path in theirs.into_iter().chain(conf) {
+        read_conf(&mut merge, &path, &environment);
+        files.push(path);
+    }
+    merge.settle_conf();
+    for path in toml {
+        read_toml(&mut merge, &path);
+        files.push(path);
+    }
+    merge.variables(&environment, |row| row.over);
+    merge.own_variables(&environment);
+    for (row, value) in given.values() {
+        merge.named(row.name, value.to_owned(), Origin::Flag(row.flag()));
+    }
+    merge.look_for_misspelt_variables(&environment);
+    let (texts, problems) = merge.into_parts();
+    let mut loaded = Loaded {
+        texts,
+        problems,
+        files,
+    };
+    let strict = matches!(loaded.text("config_strict"), "true" | "on" | "yes");
+    for problem in &mut loaded.problems {
+        if problem.severity == Severity::Unknown {
+            problem.severity = if strict {
+                Severity::Error
+            } else {
+                Severity::Warning
+            };
+        }
+    }
+    loaded
+}
+
+/// The files that are named as ours: by the flag, else by the variable.
+fn own_files(given: &Given, environment: &Environment) -> Vec<PathBuf> {
+    let flags = given.values().find(|(row, _)| row.name == "config");
+    let named = flags.map(|(_, value)| value);
+    let named = named.or_else(|| environment.get("LEVERET_CONFIG"));
+    named
+        .into_iter()
+        .flat_map(|names| names.split(','))
+        .map(PathBuf::from)
+        .collect()
+}
+
+/// rabbitmq.conf and what is beside it, in the order in which they override each other.
+fn their_files(environment: &Environment, places: &Places, merge: &mut Merge) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    if let Some(named) = environment.path("RABBITMQ_CONFIG_FILE") {
+        match with_extension(&named) {
+            Some(found) => files.push(found),
+            None => merge.complain(
+                Severity::Warning,
+                Origin::Variable("RABBITMQ_CONFIG_FILE".to_owned()),
+                format!("there is no file {}", named.display()),
+            ),
+        }
+    } else {
+        files.extend(places.main.as_deref().and_then(with_extension));
+    }
+    let more = environment.path("RABBITMQ_CONFIG_FILES");
+    if let Some(more) = more.as_ref().or(places.more.as_ref()) {
+        files.extend(files_of(more));
+    }
+    files
+}
+
+/// The file as it is named, or with the extension that RabbitMQ lets one leave out.
+fn with_extension(named: &Path) -> Option<PathBuf> {
+    let with = |end: &str| {
+        let mut name = named.as_os_str().to_owned();
+        name.push(end);
+        PathBuf::from(name)
+    };
+    [named.to_owned(), with(".conf")]
+        .into_iter()
+        .find(|path| path.is_file())
+}
+
+/// The files of a directory, or those that a pattern like `/etc/rabbitmq/conf.d/*.conf` stands for, by their names.
+fn files_of(named: &Path) -> Vec<PathBuf> {
+    let pattern = named.file_name().and_then(|name| name.to_str());
+    let (directory, pattern) = match (named.parent(), pattern) {
+        (Some(parent), Some(pattern)) if pattern.contains('*') => (parent, pattern),
+        _ => (named, "*.conf"),
+    };
+    let (before, behind) = pattern.split_once('*').unwrap_or((pattern, ""));
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries
+        .filter(|entry| {
+            entry.file_name().to_str().is_some_and(|name| {
+                name.len() >= before.len() + behind.len()
+                    && name.starts_with(before)
+                    && name.ends_with(behind)
+            })
+        })
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file())
+        .collect();
+    files.sort();
+    files
+}
+
+fn read_conf(merge: &mut Merge, path: &Path, environment: &Environment) {
+    let Some(text) = text_of(merge, path) else {
+        return;
+    };
+    let variable = |name: &str| environment.get(name).map(str::to_owned);
+    let at = Arc::new(path.to_owned());
+    for line in conf_file::read(&text, &variable) {
+        match line {
+            Ok(line) => merge.conf(line.key, line.value, Origin::File(at.clone(), line.number)),
+            Err(wrong) => merge.complain(
+                Severity::Error,
+                Origin::File(at.clone(), wrong.number),
+                wrong.reason,
+            ),
+        }
+    }
+}
+
+fn read_toml(merge: &mut Merge, path: &Path) {
+    let Some(text) = text_of(merge, path) else {
+        return;
+    };
+    let at = Arc::new(path.to_owned());
+    for line in toml_file::read(&text) {
+        match line {
+            Ok(line) => merge.named(&line.key, line.value, Origin::File(at.clone(), line.number)),
+            Err(wrong) => merge.complain(
+                Severity::Error,
+                Origin::File(at.clone(), wrong.number),
+                wrong.reason,
+            ),
+        }
+    }
+}
+
+fn text_of(merge: &mut Merge, path: &Path) -> Option<String> {
+    let read = || {
+        let mut text = String::new();
+        let file = fs::File::open(path)?;
+        file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+        if text.len() as u64 > FILE_BYTES_MAX {
+            return Err(io::Error::other("it is larger than any configuration"));
+        }
+        Ok(text)
+    };
+    match read() {
+        Ok(text) => Some(text),
+        Err(reason) => {
+            let origin = Origin::File(Arc::new(path.to_owned()), 0);
+            merge.complain(Severity::Error, origin, format!("cannot read it: {reason}"));
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

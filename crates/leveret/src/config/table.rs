@@ -1,0 +1,773 @@
+//! Every setting there is, once. From this come the flags and their help, the variables, the keys of rabbitmq.conf and
+//! of TOML, what `leveret config` prints, what is suggested for a name that does not exist, and docs/configuration.md.
+//!
+//! To add one: a row in [`settings!`] below; it is then a field of [`Settings`], a flag, a `LEVERET_` variable and a key
+//! in TOML under its own name. `keys` are its names in rabbitmq.conf, `over` and `under` RabbitMQ's own variables for it,
+//! which a configuration file yields to or overrides. Then `leveret config document > docs/configuration.md`.
+
+use std::path::PathBuf;
+
+use leveret_runtime::Amount;
+
+use super::{
+    setting::{
+        Form::{Contents, IfAllowed, Ip, Member, Named, Port, Share, Size},
+        Row, WithoutEffect, in_form, key,
+    },
+    value::{Bytes, Endpoint, Millis, OptionalEndpoint, Range, Secs, Value, words},
+};
+
+words! {
+    /// Where queues and messages are kept.
+    Storage {
+        /// In the data directory
+        Disk = "disk",
+        /// In memory
+        Memory = "memory",
+    }
+}
+
+words! {
+    /// When a message counts as stored.
+    StorageSync {
+        /// When it is on the disk: survives a power cut
+        Always = "always",
+        /// When the system has it; on the disk a second later. Survives a kill of the broker
+        Interval = "interval",
+        /// When the system has it, which writes it when it likes. Survives a kill of the broker
+        Never = "never",
+    }
+}
+
+words! {
+    /// How clients prove who they are.
+    AuthMechanism {
+        /// User and password
+        Plain = "plain",
+        /// User and password, as a table
+        Amqplain = "amqplain",
+        /// The user of `anonymous_login_user`, without a password
+        Anonymous = "anonymous",
+        /// The user whom the client's certificate names; on TLS listeners only
+        External = "external",
+    }
+}
+
+words! {
+    /// Whether clients are asked for a certificate.
+    VerifyWhom {
+        /// Nobody
+        None = "none" | "verify_none",
+        /// Every client; what it shows must lead to an authority of `tls_ca`
+        Peer = "peer" | "verify_peer",
+    }
+}
+
+words! {
+    /// A version of TLS.
+    TlsVersion {
+        Tls12 = "tlsv1.2",
+        Tls13 = "tlsv1.3",
+    }
+}
+
+words! {
+    /// The part of a certificate that names its user.
+    LoginPart {
+        /// The whole subject, such as O=client,CN=alice
+        DistinguishedName = "distinguished-name" | "distinguished_name",
+        /// The common name
+        CommonName = "common-name" | "common_name",
+        /// The alternative name of the type of `ssl_cert_login_san_type`
+        San = "subject-alternative-name" | "subject_alternative_name" | "subject_alt_name",
+        SanDns = "san-dns",
+        SanIp = "san-ip",
+        SanEmail = "san-email",
+        SanUri = "san-uri",
+    }
+}
+
+words! {
+    /// The type of an alternative name.
+    SanType {
+        Dns = "dns",
+        Ip = "ip",
+        Email = "email",
+        Uri = "uri",
+    }
+}
+
+/// Hosts with what is shown to those who ask for them: certificate and key.
+#[derive(Debug, Default)]
+pub(crate) struct HostFiles(pub(crate) Vec<(String, PathBuf, PathBuf)>);
+
+impl Value for HostFiles {
+    const IS_LIST: bool = true;
+
+    fn read(text: &str, _range: Range) -> Option<Self> {
+        let parts: Vec<&str> = text.split(',').filter(|part| !part.is_empty()).collect();
+        let hosts = parts.chunks(2).map(|pair| {
+            let [certificate, key] = pair else {
+                return None;
+            };
+            let (host, certificate) = certificate.split_once('=')?;
+            Some((host.to_owned(), certificate.into(), (*key).into()))
+        });
+        hosts.collect::<Option<Vec<_>>>().map(Self)
+    }
+
+    fn allowed(_range: Range) -> String {
+        "HOST=CERT,KEY".to_owned()
+    }
+}
+
+words! {
+    /// What is logged, from "somebody must look" to every step of the protocol.
+    LogLevel {
+        Off = "off" | "none",
+        Error = "error" | "critical" | "alert" | "emergency",
+        Warn = "warn" | "warning",
+        Info = "info" | "notice",
+        Debug = "debug",
+        Trace = "trace",
+    }
+}
+
+words! {
+    /// Lines for people, or one JSON object a line.
+    LogFormat {
+        Text = "text" | "plaintext",
+        Json = "json",
+    }
+}
+
+words! {
+    /// The type of a queue that asks for none.
+    QueueType {
+        Classic = "classic",
+        Quorum = "quorum",
+        Stream = "stream",
+    }
+}
+
+/// No operator can allow a larger body.
+const MESSAGE_SIZE_CAP: u64 = 512 * 1024 * 1024;
+
+macro_rules! settings {
+    ($($section:literal { $(
+        $(#[doc = $doc:literal])+
+        $name:ident: $type:ty { $($attribute:ident: $value:expr),* $(,)? }
+    )* })*) => {
+        /// What everything is set to.
+        #[derive(Debug)]
+        #[expect(dead_code, reason = "those about configuration itself are read while the others are merged")]
+        pub(crate) struct Settings {
+            $($( $(#[doc = $doc])+ pub(crate) $name: $type, )*)*
+        }
+
+        /// The table.
+        pub(crate) static ROWS: &[Row] = &[$($(
+            Row {
+                $($attribute: $value,)*
+                ..Row::of::<$type>(stringify!($name), $section, concat!($($doc, "\n"),+))
+            },
+        )*)*];
+
+        impl Settings {
+            /// From one text for each row; `None` if one of them is not allowed.
+            pub(crate) fn read<'a>(texts: impl IntoIterator<Item = &'a str>) -> Option<Self> {
+                let mut texts = ROWS.iter().zip(texts);
+                Some(Self { $($(
+                    $name: {
+                        let (row, text) = texts.next()?;
+                        <$type as Value>::read(text, row.range)?
+                    },
+                )*)* })
+            }
+        }
+    };
+}
+
+settings! {
+    "Configuration" {
+        /// Files to read settings from: TOML if the name ends in .toml, else lines as in rabbitmq.conf. Of several the
+        /// later overrides the earlier
+        config: Vec<PathBuf> {
+            value_name: "FILE",
+        }
+        /// Whether a key that does not exist keeps the broker from starting; it is a warning otherwise
+        config_strict: bool {
+            value_name: "BOOL",
+            default: "false",
+        }
+    }
+
+    "Storage" {
+        /// Directory for everything durable; made if it is missing, used by one broker at a time
+        data_dir: Option<PathBuf> {
+            value_name: "DIR",
+            default_words: "./leveret-data",
+            over: &[key("RABBITMQ_MNESIA_DIR")],
+        }
+        /// Directory in which the data directory lies, under the name of the node; --data-dir overrides it
+        data_base: Option<PathBuf> {
+            value_name: "DIR",
+            default_words: "none; /var/lib/rabbitmq/mnesia as rabbitmq-server",
+            over: &[key("RABBITMQ_MNESIA_BASE")],
+        }
+        /// Where queues and messages are kept: in the data directory, or in memory, for tests: nothing then outlives the
+        /// process, and the data directory is not touched
+        storage: Storage {
+            value_name: "WHERE",
+            default: "disk",
+        }
+        /// When a message counts as stored and is confirmed; docs/durability.md tells what each promises
+        storage_sync: StorageSync {
+            value_name: "WHEN",
+            default: "always",
+        }
+        /// Memory in use from which on publishers wait, told by connection.blocked: a size like 512MiB, or a share of the
+        /// memory this machine or container has
+        memory_limit: Amount {
+            value_name: "SIZE",
+            default: "0.6",
+            keys: &[
+                key("vm_memory_high_watermark"),
+                in_form("vm_memory_high_watermark.relative", Share),
+                in_form("vm_memory_high_watermark.absolute", Size),
+            ],
+            over: &[in_form("RABBITMQ_VM_MEMORY_HIGH_WATERMARK", Share)],
+        }
+        /// Memory to take shares of, in place of what this machine or container has
+        total_memory: Option<Bytes> {
+            value_name: "SIZE",
+            default_words: "what the machine or the control group has",
+            range: (1, u64::MAX),
+            keys: &[key("total_memory_available_override_value")],
+        }
+        /// Free space on the disk of the data directory below which publishers wait
+        disk_free_limit: Amount {
+            value_name: "SIZE",
+            default: "50MB",
+            keys: &[
+                key("disk_free_limit"),
+                in_form("disk_free_limit.relative", Share),
+                in_form("disk_free_limit.absolute", Size),
+            ],
+        }
+    }
+
+    "Listeners" {
+        /// Address and port for AMQP clients; may be given several times; port 0 takes any free one, a port alone is one of
+        /// every address, IPv4 and IPv6
+        listen: Option<Vec<Endpoint>> {
+            value_name: "ADDR:PORT",
+            default_words: "5672",
+            port: 5672,
+            keys: &[in_form("listeners.tcp.$name", Member), key("listeners.tcp")],
+            under: &[in_form("RABBITMQ_NODE_PORT", Port), in_form("RABBITMQ_NODE_IP_ADDRESS", Ip)],
+        }
+        /// Address and port of the HTTP API, or `off`; port 0 takes any free one
+        http_listen: Option<OptionalEndpoint> {
+            value_name: "ADDR:PORT|off",
+            default_words: "15672; off beside --listen",
+            port: 15672,
+            keys: &[
+                in_form("management.listener.port", Port),
+                in_form("management.listener.ip", Ip),
+                in_form("management.tcp.port", Port),
+                in_form("management.tcp.ip", Ip),
+            ],
+        }
+        /// Address and port of the metrics for Prometheus, or `off`; port 0 takes any free one
+        metrics_listen: Option<OptionalEndpoint> {
+            value_name: "ADDR:PORT|off",
+            default_words: "15692; off beside --listen",
+            port: 15692,
+            keys: &[in_form("prometheus.tcp.port", Port), in_form("prometheus.tcp.ip", Ip)],
+        }
+        /// Write the ports in use to this file once connections are accepted, as one line of JSON
+        ports_file: Option<PathBuf> {
+            value_name: "FILE",
+            default_words: "none",
+        }
+        /// Write the process id to this file once connections are accepted
+        pid_file: Option<PathBuf> {
+            value_name: "FILE",
+            default_words: "none; beside the data directory as rabbitmq-server",
+            over: &[key("RABBITMQ_PID_FILE")],
+        }
+    }
+
+    "Node" {
+        /// Name of this node in the HTTP API and in texts; without @ the name of this machine is put behind it
+        node_name: Option<String> {
+            value_name: "NAME@HOST",
+            default_words: "rabbit@ and the name of this machine",
+            range: (1, 255),
+            over: &[key("RABBITMQ_NODENAME")],
+        }
+        /// Users, vhosts, queues and so on, as the HTTP API exports them: applied at every start, before anybody is let in;
+        /// a directory's files in the order of their names. Without data there is then nobody but those in the file
+        definitions: Option<PathBuf> {
+            value_name: "FILE",
+            default_words: "none",
+            keys: &[
+                key("definitions.local.path"),
+                key("management.load_definitions"),
+                key("load_definitions"),
+            ],
+        }
+        /// The administrator that an empty data directory gets
+        default_user: String {
+            value_name: "USER",
+            default: "guest",
+            range: (1, 255),
+            keys: &[key("default_user")],
+            over: &[key("RABBITMQ_DEFAULT_USER"), in_form("RABBITMQ_DEFAULT_USER_FILE", Contents)],
+        }
+        /// Their password
+        default_pass: String {
+            value_name: "PASSWORD",
+            default: "guest",
+            is_secret: true,
+            keys: &[key("default_pass")],
+            over: &[key("RABBITMQ_DEFAULT_PASS"), in_form("RABBITMQ_DEFAULT_PASS_FILE", Contents)],
+        }
+        /// The vhost that an empty data directory gets
+        default_vhost: String {
+            value_name: "VHOST",
+            default: "/",
+            range: (1, 255),
+            keys: &[key("default_vhost")],
+            over: &[key("RABBITMQ_DEFAULT_VHOST")],
+        }
+        /// The type of a durable queue whose declaration names none, in vhosts that name none either
+        default_queue_type: QueueType {
+            value_name: "TYPE",
+            default: "classic",
+            keys: &[key("default_queue_type")],
+        }
+        /// Users who may log in from this machine only; `none` for nobody
+        loopback_users: Vec<String> {
+            value_name: "USER",
+            default: "guest",
+            range: (1, 255),
+            keys: &[in_form("loopback_users.$user", Named), key("loopback_users")],
+        }
+        /// Connections that may be open at once
+        connection_max: Option<u64> {
+            value_name: "N",
+            default_words: "any number",
+            keys: &[key("max_connections"), key("connection_max")],
+        }
+        /// Channels that may be open at once, over all connections
+        channel_max_per_node: Option<u64> {
+            value_name: "N",
+            default_words: "any number",
+            keys: &[key("channel_max_per_node")],
+        }
+    }
+
+    "Connections" {
+        /// Largest body in bytes; a larger one closes the channel
+        max_message_size: Bytes {
+            value_name: "BYTES",
+            default: "16777216",
+            range: (1, MESSAGE_SIZE_CAP),
+            keys: &[key("max_message_size")],
+        }
+        /// Largest frame in bytes
+        frame_max: u32 {
+            value_name: "BYTES",
+            default: "131072",
+            range: (8192, 0x7fff_ffff),
+            keys: &[key("frame_max")],
+        }
+        /// Channels that a client may have open at once
+        channel_max: u16 {
+            value_name: "N",
+            default: "2047",
+            range: (1, 65535),
+            keys: &[key("max_channels_per_connection"), key("channel_max")],
+        }
+        /// Heartbeat interval that clients are offered, in seconds; 0 offers none
+        heartbeat: Secs {
+            value_name: "SECS",
+            default: "60",
+            keys: &[key("heartbeat")],
+        }
+        /// From accept to the end of the login, in milliseconds
+        handshake_timeout: Millis {
+            value_name: "MILLIS",
+            default: "10000",
+            range: (100, 3_600_000),
+            keys: &[key("handshake_timeout")],
+        }
+        /// Ways to log in that clients are offered
+        auth_mechanisms: Vec<AuthMechanism> {
+            value_name: "NAMES",
+            default: "plain,anonymous,amqplain",
+            keys: &[in_form("auth_mechanisms.$n", Member)],
+        }
+        /// Who an anonymous client is; `none` for nobody
+        anonymous_login_user: String {
+            value_name: "USER",
+            default: "guest",
+            range: (1, 255),
+            keys: &[key("anonymous_login_user")],
+        }
+        /// Product that clients are told; some libraries look for RabbitMQ
+        compat_product: String {
+            value_name: "NAME",
+            default: "RabbitMQ",
+        }
+        /// Version that clients are told
+        compat_version: String {
+            value_name: "VERSION",
+            default: "4.3.6",
+        }
+    }
+
+    "TLS" {
+        /// The broker's certificate and its chain, in PEM; with it AMQP clients can use TLS
+        tls_cert: Option<PathBuf> {
+            value_name: "FILE",
+            default_words: "none",
+            keys: &[key("ssl_options.certfile")],
+            over: &[key("RABBITMQ_SSL_CERTFILE")],
+        }
+        /// The key of that certificate, in PEM, not encrypted
+        tls_key: Option<PathBuf> {
+            value_name: "FILE",
+            default_words: "none",
+            keys: &[key("ssl_options.keyfile")],
+            over: &[key("RABBITMQ_SSL_KEYFILE")],
+        }
+        /// Another certificate and key, for clients that ask for this host; may be given several times
+        tls_host: HostFiles {
+            value_name: "HOST=CERT,KEY",
+            default_words: "none",
+        }
+        /// Authorities whose certificates clients may show, in PEM
+        tls_ca: Option<PathBuf> {
+            value_name: "FILE",
+            default_words: "none",
+            keys: &[key("ssl_options.cacertfile")],
+            over: &[key("RABBITMQ_SSL_CACERTFILE")],
+        }
+        /// Whether clients are asked for a certificate
+        tls_verify: VerifyWhom {
+            value_name: "WHOM",
+            default: "none",
+            keys: &[key("ssl_options.verify")],
+            over: &[key("RABBITMQ_SSL_VERIFY")],
+        }
+        /// Send clients away that show no certificate
+        tls_require_client_cert: bool {
+            value_name: "BOOL",
+            default: "false",
+            keys: &[key("ssl_options.fail_if_no_peer_cert")],
+            over: &[key("RABBITMQ_SSL_FAIL_IF_NO_PEER_CERT")],
+        }
+        /// Versions offered
+        tls_versions: Vec<TlsVersion> {
+            value_name: "VERSIONS",
+            default_words: "both",
+            keys: &[in_form("ssl_options.versions.$n", Member)],
+        }
+        /// Cipher suites offered, by OpenSSL's names, best first
+        tls_ciphers: Vec<String> {
+            value_name: "NAMES",
+            default_words: "all that are known to be good",
+            keys: &[in_form("ssl_options.ciphers.$n", Member)],
+        }
+        /// Take the first of these suites that the client has, not the first of the client's
+        tls_honor_cipher_order: bool {
+            value_name: "BOOL",
+            default: "false",
+            keys: &[key("ssl_options.honor_cipher_order")],
+        }
+        /// How long a TLS handshake may take, in milliseconds
+        ssl_handshake_timeout: Millis {
+            value_name: "MILLIS",
+            default: "5000",
+            range: (100, 3_600_000),
+            keys: &[key("ssl_handshake_timeout")],
+        }
+        /// Which part of a client's certificate is the user's name, for the mechanism EXTERNAL
+        ssl_cert_login_from: LoginPart {
+            value_name: "PART",
+            default: "distinguished-name",
+            keys: &[key("ssl_cert_login_from")],
+        }
+        /// The type of that alternative name, where ssl_cert_login_from names none
+        ssl_cert_login_san_type: SanType {
+            value_name: "TYPE",
+            default: "dns",
+            keys: &[key("ssl_cert_login_san_type")],
+        }
+        /// Which of several alternative names of that type, from 0
+        ssl_cert_login_san_index: u16 {
+            value_name: "N",
+            default: "0",
+            keys: &[key("ssl_cert_login_san_index")],
+        }
+        /// Address and port for AMQP clients that use TLS; may be given several times
+        tls_listen: Option<Vec<Endpoint>> {
+            value_name: "ADDR:PORT",
+            default_words: "5671 if there is a certificate; none beside --listen",
+            port: 5671,
+            keys: &[in_form("listeners.ssl.$name", Member), key("listeners.ssl")],
+        }
+        /// The certificate of the HTTP API and of the metrics, where it is another than that of AMQP
+        http_tls_cert: Option<PathBuf> {
+            value_name: "FILE",
+            default_words: "that of AMQP",
+            keys: &[key("management.listener.ssl_opts.certfile"), key("management.ssl.certfile")],
+            over: &[key("RABBITMQ_MANAGEMENT_SSL_CERTFILE")],
+        }
+        /// The key of that certificate
+        http_tls_key: Option<PathBuf> {
+            value_name: "FILE",
+            default_words: "that of AMQP",
+            keys: &[key("management.listener.ssl_opts.keyfile"), key("management.ssl.keyfile")],
+            over: &[key("RABBITMQ_MANAGEMENT_SSL_KEYFILE")],
+        }
+        /// Address and port of the HTTP API with TLS
+        http_tls_listen: Option<Endpoint> {
+            value_name: "ADDR:PORT",
+            default_words: "none",
+            port: 15671,
+            keys: &[in_form("management.ssl.port", Port), in_form("management.ssl.ip", Ip)],
+        }
+        /// Address and port of the metrics with TLS
+        metrics_tls_listen: Option<Endpoint> {
+            value_name: "ADDR:PORT",
+            default_words: "none",
+            port: 15691,
+            keys: &[in_form("prometheus.ssl.port", Port), in_form("prometheus.ssl.ip", Ip)],
+        }
+        /// A socket in the file system for AMQP clients of this machine; may be given several times
+        unix_listen: Vec<PathBuf> {
+            value_name: "PATH",
+            default_words: "none",
+        }
+        /// AMQP clients come by TCP through a proxy only, which tells who they are by the PROXY protocol
+        proxy_protocol: bool {
+            value_name: "BOOL",
+            default: "false",
+            keys: &[key("proxy_protocol")],
+        }
+    }
+
+    "Logging" {
+        /// How much is logged
+        log_level: LogLevel {
+            value_name: "LEVEL",
+            default: "info",
+            keys: &[key("log.level"), key("log.default.level"), key("log.console.level")],
+            over: &[in_form("RABBITMQ_LOG", IfAllowed)],
+        }
+        /// Lines for people or for machines
+        log_format: LogFormat {
+            value_name: "FORMAT",
+            default: "text",
+            keys: &[key("log.console.formatter")],
+        }
+    }
+}
+
+impl Settings {
+    /// What cannot be together, in words for the operator.
+    pub(crate) fn contradiction(&self) -> Option<&'static str> {
+        let has_certificate = self.tls_cert.is_some();
+        if has_certificate != self.tls_key.is_some() {
+            return Some("tls_cert and tls_key go together: one of them is missing");
+        }
+        if self.http_tls_cert.is_some() != self.http_tls_key.is_some() {
+            return Some("http_tls_cert and http_tls_key go together: one of them is missing");
+        }
+        if self.tls_listen.iter().flatten().next().is_some() && !has_certificate {
+            return Some("tls_listen needs a certificate: tls_cert and tls_key");
+        }
+        let serves_https = self.http_tls_listen.is_some() || self.metrics_tls_listen.is_some();
+        if serves_https && !has_certificate && self.http_tls_cert.is_none() {
+            return Some("an HTTP listener with TLS needs a certificate: tls_cert and tls_key");
+        }
+        None
+    }
+
+    /// Whether AMQP clients are served at addresses of the operator's choice, as brokers that live side by side are. A port
+    /// alone is none: that is how RabbitMQ's own image is told to use another.
+    pub(crate) fn has_chosen_addresses(&self) -> bool {
+        let listen = self.listen.iter().flatten();
+        listen
+            .into_iter()
+            .any(|endpoint| matches!(endpoint, Endpoint::At(_)))
+    }
+}
+
+/// Keys of rabbitmq.conf that are taken and change nothing. What a reader cannot see in this list must be an error of
+/// theirs, so that a misspelt key is told.
+pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
+    WithoutEffect {
+        patterns: &[
+            "cluster_formation.*",
+            "cluster_partition_handling*",
+            "cluster_keepalive_interval",
+            "cluster_name",
+            "cluster_tags.*",
+            "cluster_queue_limit",
+            "node_tags.*",
+            "queue_leader_locator",
+            "queue_master_locator",
+            "queue_location.*",
+            "mirroring_*",
+            "mnesia_table_loading_*",
+            "khepri_*",
+            "metadata_store.*",
+            "distribution.*",
+            "net_ticktime",
+            "delegate_count",
+            "quorum_cluster_size",
+            "quorum_membership_reconciliation*",
+            "quorum_queue.continuous_membership_reconciliation.*",
+            "quorum_queue.initial_cluster_size",
+            "target_cluster_size_hint",
+            "ra_*",
+            "raft.*",
+            "feature_flags.*",
+            "deprecated_features.*",
+            "schema_definition_sync.*",
+        ],
+        reason: "one node, no cluster",
+    },
+    WithoutEffect {
+        patterns: &[
+            "erlang.*",
+            "hipe_compile",
+            "background_gc_*",
+            "num_acceptors.*",
+            "socket_writer.*",
+            "msg_store_*",
+            "queue_index_*",
+            "queue_explicit_gc_run_operation_threshold",
+            "lazy_queue_explicit_gc_run_operation_threshold",
+            "classic_queue.*",
+            "quorum_queue.*",
+            "stream.*",
+            "memory_monitor_interval",
+            "vm_memory_calculation_strategy",
+            "vm_memory_high_watermark_paging_ratio",
+            "credit_flow_*",
+            "tcp_listen_options",
+            "tcp_listen_options.*",
+            "raw_partitions*",
+            "max_hibernate",
+            "channel_operation_timeout",
+            "channel_queue_cleanup_interval",
+            "mnesia_base*",
+            "product.*",
+            "motd_file",
+            "data_dir",
+            "dead_letter_worker_*",
+            "consumer_max_per_channel",
+            "vhost_restart_strategy",
+            "permit_deprecated_features.*",
+            "track_auth_attempt_source",
+            "session_max_per_connection",
+            "link_max_per_session",
+            "max_dead_letter_*",
+        ],
+        reason: "of RabbitMQ's own machinery; nothing here works that way",
+    },
+    WithoutEffect {
+        patterns: &[
+            "mqtt.*",
+            "web_mqtt.*",
+            "stomp.*",
+            "web_stomp.*",
+            "amqp1_0.*",
+            "shovel.*",
+            "federation.*",
+            "trust_store.*",
+            "tracing.*",
+            "ct.*",
+            "auth_ldap.*",
+            "auth_http.*",
+            "auth_oauth2.*",
+            "auth_cache.*",
+            "auth_backends.*",
+            "sysmon_handler.*",
+        ],
+        reason: "of a plugin that there is no counterpart for",
+    },
+    WithoutEffect {
+        patterns: &[
+            "collect_statistics",
+            "collect_statistics_interval",
+            "statistics_level",
+            "management_agent.*",
+            "management.rates_mode",
+            "management.sample_retention_policies.*",
+            "management.db_cache_multiplier",
+            "management.process_stats_gc_timeout",
+            "management.disable_stats",
+            "management.stats_event_max_backlog",
+            "management.disable_metrics_collector",
+            "management.delegate_count",
+            "event_exchange.*",
+        ],
+        reason: "counts are exact when they are asked for; there is nothing to collect",
+    },
+    WithoutEffect {
+        patterns: &[
+            "definitions.import_backend",
+            "definitions.skip_if_unchanged",
+        ],
+        reason: "definitions come from files, at every start",
+    },
+    WithoutEffect {
+        patterns: &[
+            "consumer_timeout",
+            "ssl_options.*",
+            "ssl.*",
+            "ssl_*",
+            "management.ssl.*",
+            "management.listener.ssl",
+            "management.listener.ssl_opts.*",
+            "management.listener.server.*",
+            "management.tcp.*",
+            "management.http_log_dir",
+            "management.path_prefix",
+            "management.cors.*",
+            "management.csp.*",
+            "management.hsts.*",
+            "management.headers.*",
+            "management.login_session_timeout",
+            "management.require_auth_for_api_desc_page",
+            "management.restrictions.*",
+            "management.operator_policy_changes.*",
+            "management.http.*",
+            "management.extra_*",
+            "management.oauth*",
+            "prometheus.*",
+            "log.*",
+            "definitions.*",
+            "default_limits.*",
+            "default_policies.*",
+            "default_users.*",
+            "default_user_tags.*",
+            "default_permissions.*",
+            "password_hashing_module",
+            "credential_validator.*",
+            "vhost_max",
+            "initial_frame_max",
+            "anonymous_login_pass",
+            "reverse_dns_lookups",
+            "message_interceptors.*",
+        ],
+        reason: "not yet",
+    },
+];

@@ -1,0 +1,403 @@
+//! What the merge promises, and that the table agrees with what it stands for.
+
+use std::{collections::BTreeSet, path::Path};
+
+use clap::{Args, Command, FromArgMatches};
+use leveret_runtime::{Limits, NodeOptions};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+
+/// A configuration in the making.
+#[derive(Default)]
+struct Scenario {
+    files: Vec<(&'static str, String)>,
+    variables: Vec<(&'static str, &'static str)>,
+    flags: Vec<&'static str>,
+}
+
+impl Scenario {
+    fn conf(text: &str) -> Self {
+        Self::default().file("rabbitmq.conf", text)
+    }
+
+    fn file(mut self, name: &'static str, text: &str) -> Self {
+        self.files.push((name, text.to_owned()));
+        self
+    }
+
+    fn variable(mut self, name: &'static str, value: &'static str) -> Self {
+        self.variables.push((name, value));
+        self
+    }
+
+    fn flags(mut self, flags: &[&'static str]) -> Self {
+        self.flags.extend(flags);
+        self
+    }
+
+    fn load(&self) -> Loaded {
+        let dir = TempDir::new().expect("a directory");
+        self.load_in(dir.path())
+    }
+
+    fn load_in(&self, dir: &Path) -> Loaded {
+        for (name, text) in &self.files {
+            let path = dir.join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+            fs::write(path, text).expect("a file");
+        }
+        let places = Places {
+            main: Some(dir.join("rabbitmq.conf")),
+            more: Some(dir.join("conf.d")),
+            environment: Some(dir.join("rabbitmq-env.conf")),
+        };
+        let inside = |text: &str| text.replace("DIR", &dir.display().to_string());
+        let variables = self.variables.iter();
+        let variables = variables.map(|(name, value)| ((*name).to_owned(), inside(value)));
+        let command = Given::augment_args(Command::new("leveret"));
+        let flags = self.flags.iter().map(|flag| inside(flag));
+        let matches = command
+            .try_get_matches_from(std::iter::once("leveret".to_owned()).chain(flags))
+            .expect("flags");
+        let given = Given::from_arg_matches(&matches).expect("flags");
+        load(&given, variables.collect(), &places)
+    }
+
+    #[track_caller]
+    fn text(&self, name: &str) -> String {
+        let loaded = self.load();
+        assert_eq!(loaded.problems, [], "{name}");
+        loaded.text(name).to_owned()
+    }
+
+    /// What is wrong, without the directory.
+    fn problems(&self) -> Vec<String> {
+        let dir = TempDir::new().expect("a directory");
+        let loaded = self.load_in(dir.path());
+        let prefix = format!("{}/", dir.path().display());
+        let problems = loaded.problems.iter();
+        problems
+            .map(|problem| problem.to_string().replace(&prefix, ""))
+            .collect()
+    }
+}
+
+#[test]
+fn the_defaults_are_allowed_and_those_of_what_they_set() {
+    let settings = Scenario::default().load().settings().expect("defaults");
+    let connections = crate::connection_settings::of(&settings);
+    let theirs = leveret_session::Settings::default();
+    assert_eq!(format!("{connections:?}"), format!("{theirs:?}"));
+    let (limits, node) = (Limits::default(), NodeOptions::default());
+    assert_eq!(settings.memory_limit, limits.memory);
+    assert_eq!(settings.disk_free_limit, limits.disk_free);
+    assert_eq!(settings.loopback_users, node.loopback_users);
+    assert_eq!(settings.default_user, node.default_user);
+    assert_eq!(settings.default_pass, node.default_password);
+    assert_eq!(settings.default_vhost, node.default_vhost);
+    assert_eq!(settings.default_queue_type, QueueType::Classic);
+    assert_eq!(settings.listen, None);
+}
+
+#[test]
+fn every_name_is_there_once() {
+    let mut names = BTreeSet::new();
+    let mut keys = BTreeSet::new();
+    for row in ROWS {
+        assert!(names.insert(row.name), "{}", row.name);
+        assert!(
+            !row.sentence().ends_with('.'),
+            "{}: no point at the end",
+            row.name
+        );
+        for key in row.keys.iter().chain(row.under).chain(row.over) {
+            assert!(keys.insert(key.pattern), "{}", key.pattern);
+        }
+    }
+    for pattern in table::WITHOUT_EFFECT.iter().flat_map(|keys| keys.patterns) {
+        assert!(keys.insert(pattern), "{pattern}");
+    }
+}
+
+#[test]
+fn the_page_about_settings_is_the_table() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let page = fs::read_to_string(path).expect("the page");
+    assert_eq!(
+        page,
+        document(),
+        "leveret config document > docs/configuration.md"
+    );
+}
+
+#[test]
+fn what_is_nearer_to_the_operator_wins() {
+    let file = Scenario::conf("heartbeat = 1\ndefault_user = file\n");
+    assert_eq!(file.text("heartbeat"), "1");
+    let more = file
+        .file("conf.d/10.conf", "heartbeat = 2\n")
+        .file("conf.d/20.conf", "heartbeat = 3\n");
+    assert_eq!(more.text("heartbeat"), "3");
+    let more = more.file("conf.d/30.conf.off", "heartbeat = 4\n");
+    assert_eq!(more.text("heartbeat"), "3");
+    let named = more
+        .file("own.conf", "heartbeat = 5\n")
+        .variable("LEVERET_CONFIG", "DIR/own.conf");
+    assert_eq!(named.text("heartbeat"), "5");
+    let toml = named
+        .file("own.toml", "heartbeat = 6\n")
+        .flags(&["--config", "DIR/own.toml,DIR/own.conf"]);
+    assert_eq!(toml.text("heartbeat"), "6");
+    let theirs = toml.variable("RABBITMQ_DEFAULT_USER", "environment");
+    assert_eq!(theirs.text("default_user"), "environment");
+    let own = theirs
+        .variable("LEVERET_HEARTBEAT", "7")
+        .variable("LEVERET_DEFAULT_USER", "own");
+    assert_eq!(own.text("heartbeat"), "7");
+    assert_eq!(own.text("default_user"), "own");
+    let flags = own.flags(&["--heartbeat", "8"]);
+    assert_eq!(flags.text("heartbeat"), "8");
+}
+
+#[test]
+fn a_listener_of_a_file_beats_the_port_of_the_environment() {
+    let port = Scenario::default().variable("RABBITMQ_NODE_PORT", "5673");
+    assert_eq!(port.text("listen"), "5673");
+    let both = port.variable("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1");
+    assert_eq!(both.text("listen"), "127.0.0.1:5673");
+    let file = both.file("rabbitmq.conf", "listeners.tcp.default = 5674\n");
+    assert_eq!(file.text("listen"), "5674");
+    let v6 = Scenario::default().variable("RABBITMQ_NODE_IP_ADDRESS", "::1");
+    assert_eq!(v6.text("listen"), "[::1]:5672");
+}
+
+#[test]
+fn listeners_are_gathered_and_replaced_one_by_one() {
+    let two = Scenario::conf(
+        "listeners.tcp.2 = [::1]:2\nlisteners.tcp.10 = 10\nlisteners.tcp.1 = 127.0.0.1:1\n",
+    );
+    assert_eq!(two.text("listen"), "127.0.0.1:1,[::1]:2,10");
+    let replaced = two.file("conf.d/1.conf", "listeners.tcp.2 = 3\n");
+    assert_eq!(replaced.text("listen"), "127.0.0.1:1,3,10");
+    assert_eq!(
+        Scenario::conf("listeners.tcp = none\n").text("listen"),
+        "none"
+    );
+}
+
+#[test]
+fn port_and_address_of_the_http_api_are_two_keys() {
+    let http = |text: &str| Scenario::conf(text).text("http_listen");
+    assert_eq!(http("management.tcp.port = 8080\n"), "8080");
+    assert_eq!(
+        http("management.tcp.port = 8080\nmanagement.tcp.ip = 127.0.0.1\n"),
+        "127.0.0.1:8080"
+    );
+    assert_eq!(http("management.tcp.ip = ::1\n"), "[::1]:15672");
+    assert_eq!(http("management.listener.port = 1\n"), "1");
+    assert_eq!(
+        http("management.listener.port = 1\nmanagement.tcp.port = 2\n"),
+        "2"
+    );
+}
+
+#[test]
+fn who_may_log_in_from_here_only_is_a_list_of_names() {
+    let users = |text: &str| Scenario::conf(text).text("loopback_users");
+    assert_eq!(Scenario::default().text("loopback_users"), "guest");
+    assert_eq!(users("loopback_users.guest = false\n"), "none");
+    assert_eq!(users("loopback_users = none\n"), "none");
+    assert_eq!(users("loopback_users.admin = true\n"), "admin");
+    assert_eq!(
+        users("loopback_users.a\\.b = true\nloopback_users.c = true\n"),
+        "a.b,c"
+    );
+}
+
+#[test]
+fn an_absolute_limit_beats_a_relative_one() {
+    let memory = |text: &str| Scenario::conf(text).text("memory_limit");
+    assert_eq!(memory("vm_memory_high_watermark.relative = 0.4\n"), "0.4");
+    assert_eq!(memory("vm_memory_high_watermark.relative = 1\n"), "1.0");
+    assert_eq!(memory("vm_memory_high_watermark.relative = 40%\n"), "40%");
+    assert_eq!(
+        memory(
+            "vm_memory_high_watermark.absolute = 2GB\nvm_memory_high_watermark.relative = 0.4\n"
+        ),
+        "2GB"
+    );
+    let wrong = Scenario::conf("vm_memory_high_watermark.absolute = 0.4\n").problems();
+    assert!(wrong[0].contains("allowed is bytes"), "{wrong:?}");
+    let disk = Scenario::conf("disk_free_limit.relative = 2.0\n");
+    assert_eq!(disk.text("disk_free_limit"), "2.0");
+}
+
+#[test]
+fn a_wrong_value_names_file_line_and_what_is_allowed() {
+    let wrong =
+        Scenario::conf("# first\nheartbeat = often\nframe_max = 1\n\nlisteners.tcp.x = there\n");
+    assert_eq!(
+        wrong.problems(),
+        [
+            "rabbitmq.conf:3: frame_max = 1 is not possible; allowed is a whole number from 8192 to 2147483647",
+            "rabbitmq.conf:2: heartbeat = often is not possible; allowed is seconds from 0 to 65535, or a time like 30s, 5m",
+            "rabbitmq.conf:5: listeners.tcp.x = there is not possible; allowed is a port, ADDR:PORT or [ADDR]:PORT, several \
+             with commas between them, or none",
+        ]
+    );
+    assert!(wrong.load().settings().is_none());
+    let variable = Scenario::default()
+        .variable("LEVERET_FRAME_MAX", "1")
+        .problems();
+    assert!(
+        variable[0].starts_with("LEVERET_FRAME_MAX: "),
+        "{variable:?}"
+    );
+}
+
+#[test]
+fn a_secret_is_never_shown() {
+    let scenario = Scenario::conf("default_pass = hidden\n");
+    let loaded = scenario.load();
+    assert!(!loaded.rows().any(|(_, text, _)| text == "hidden"));
+    assert_eq!(loaded.settings().expect("settings").default_pass, "hidden");
+}
+
+#[test]
+fn an_unknown_key_is_a_warning_with_a_suggestion_or_an_error() {
+    let unknown = Scenario::conf("heartbeet = 1\nnosuch.key = 1\nlistener.tcp.default = 5672\n");
+    assert_eq!(
+        unknown.problems(),
+        [
+            "rabbitmq.conf:1: there is no setting heartbeet; did you mean heartbeat?",
+            "rabbitmq.conf:3: there is no setting listener.tcp.default; did you mean listeners.tcp.$name?",
+            "rabbitmq.conf:2: there is no setting nosuch.key",
+        ]
+    );
+    assert!(unknown.load().settings().is_some());
+    let strict = unknown.flags(&["--config-strict"]);
+    assert_eq!(strict.load().errors().count(), 3);
+    let toml = Scenario::default()
+        .file("a.toml", "hearbeat = 1\n")
+        .flags(&["--config", "DIR/a.toml"]);
+    assert_eq!(
+        toml.problems(),
+        ["a.toml:1: there is no setting hearbeat; did you mean heartbeat?"]
+    );
+}
+
+#[test]
+fn a_misspelt_variable_is_told_and_a_strange_one_is_not() {
+    let scenario = Scenario::default()
+        .variable("LEVERET_HEARBEAT", "1")
+        .variable("RABBITMQ_DEFALT_USER", "me")
+        .variable("RABBITMQ_SERVICE_HOST", "10.0.0.1")
+        .variable("LEVERET_PORT_5672_TCP", "tcp://10.0.0.1")
+        .variable("RABBITMQ_DIST_PORT", "1")
+        .variable("PATH", "/bin");
+    assert_eq!(
+        scenario.problems(),
+        [
+            "LEVERET_HEARBEAT: there is no variable of that name; did you mean LEVERET_HEARTBEAT?",
+            "RABBITMQ_DEFALT_USER: there is no variable of that name; did you mean RABBITMQ_DEFAULT_USER?",
+        ]
+    );
+}
+
+#[test]
+fn keys_of_what_is_not_here_are_taken_without_a_word() {
+    let keys = "cluster_partition_handling = autoheal\nmqtt.allow_anonymous = true\n\
+                tcp_listen_options.backlog = 128\ncollect_statistics_interval = 10000\n\
+                queue_master_locator = min-masters\ncluster_formation.peer_discovery_backend = classic_config\n";
+    assert_eq!(Scenario::conf(keys).problems(), Vec::<String>::new());
+}
+
+#[test]
+fn a_file_may_hold_what_must_not_be_seen() {
+    let scenario = Scenario::default()
+        .file("user", "swarm\n")
+        .file("pass", "secret\n")
+        .variable("RABBITMQ_DEFAULT_USER_FILE", "DIR/user")
+        .variable("RABBITMQ_DEFAULT_PASS_FILE", "DIR/pass");
+    assert_eq!(scenario.text("default_user"), "swarm");
+    assert_eq!(scenario.text("default_pass"), "secret");
+    let own = scenario
+        .file("other", "own")
+        .variable("LEVERET_DEFAULT_PASS_FILE", "DIR/other");
+    assert_eq!(own.text("default_pass"), "own");
+    let missing = Scenario::default().variable("RABBITMQ_DEFAULT_PASS_FILE", "DIR/none");
+    assert!(missing.problems()[0].contains("cannot read"));
+}
+
+#[test]
+fn the_file_of_the_environment_fills_in_what_is_not_set() {
+    let scenario = Scenario::default().file(
+        "rabbitmq-env.conf",
+        "NODENAME=rabbit@file\nDEFAULT_USER=file\n",
+    );
+    assert_eq!(scenario.text("node_name"), "rabbit@file");
+    let set = scenario.variable("RABBITMQ_NODENAME", "rabbit@set");
+    assert_eq!(set.text("node_name"), "rabbit@set");
+    assert_eq!(set.text("default_user"), "file");
+}
+
+#[test]
+fn the_main_file_may_be_named_without_its_extension() {
+    for name in ["DIR/other", "DIR/other.conf"] {
+        let scenario = Scenario::conf("heartbeat = 1\n")
+            .file("other.conf", "heartbeat = 2\n")
+            .variable("RABBITMQ_CONFIG_FILE", name);
+        assert_eq!(scenario.text("heartbeat"), "2");
+    }
+    let missing = Scenario::default().variable("RABBITMQ_CONFIG_FILE", "DIR/nowhere");
+    assert_eq!(
+        missing.problems(),
+        ["RABBITMQ_CONFIG_FILE: there is no file nowhere"]
+    );
+    assert!(missing.load().settings().is_some());
+}
+
+#[test]
+fn further_files_are_a_directory_or_a_pattern() {
+    let files = Scenario::default()
+        .file("x/a.conf", "heartbeat = 1\n")
+        .file("x/b.cfg", "heartbeat = 2\n");
+    let with = |more: &'static str| {
+        let scenario = Scenario {
+            files: files.files.clone(),
+            ..Scenario::default()
+        };
+        scenario
+            .variable("RABBITMQ_CONFIG_FILES", more)
+            .text("heartbeat")
+    };
+    assert_eq!(with("DIR/x"), "1");
+    assert_eq!(with("DIR/x/*.cfg"), "2");
+    assert_eq!(with("DIR/x/*"), "2");
+    assert_eq!(with("DIR/nowhere"), "60");
+}
+
+#[test]
+fn a_file_of_ours_that_is_not_there_is_an_error() {
+    let missing = Scenario::default().flags(&["--config", "DIR/none.toml"]);
+    assert!(missing.problems()[0].starts_with("none.toml: cannot read it"));
+    assert!(missing.load().settings().is_none());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_file_is_read_without_a_panic(
+        key in prop::sample::select(ROWS.iter().flat_map(|row| row.keys).map(|key| key.pattern).collect::<Vec<_>>()),
+        value in "[^\n]{0,40}",
+        noise in ".{0,100}",
+    ) {
+        let text = format!("{key} = {value}\n{noise}\n");
+        let loaded = Scenario::conf(&text).file("a.toml", &noise).flags(&["--config", "DIR/a.toml"]).load();
+        // Either everything is right or something is told.
+        prop_assert!(loaded.settings().is_some() || loaded.errors().count() > 0);
+    }
+}

@@ -1,0 +1,37 @@
+//! From what the operator set to what all connections are told and held to.
+
+use leveret_session::Mechanism;
+
+use crate::config::{AuthMechanism, Settings};
+
+/// The settings of all connections.
+pub(crate) fn of(settings: &Settings) -> leveret_session::Settings {
+    let nobody = settings.anonymous_login_user == "none";
+    let mechanisms = settings.auth_mechanisms.iter();
+    let mechanisms = mechanisms.filter_map(|mechanism| match mechanism {
+        AuthMechanism::Plain => Some(Mechanism::Plain),
+        AuthMechanism::Amqplain => Some(Mechanism::AmqPlain),
+        AuthMechanism::External => Some(Mechanism::External),
+        AuthMechanism::Anonymous => (!nobody).then_some(Mechanism::Anonymous),
+    });
+    let defaults = leveret_session::Settings::default();
+    let message_size_max = settings.max_message_size.0;
+    leveret_session::Settings {
+        product: settings.compat_product.clone(),
+        version: settings.compat_version.clone(),
+        mechanisms: mechanisms.collect(),
+        anonymous_user: settings
+            .anonymous_login_user
+            .as_str()
+            .try_into()
+            .expect("its length was checked"),
+        frame_max: settings.frame_max,
+        channel_max: settings.channel_max,
+        heartbeat_secs: settings.heartbeat.0,
+        handshake_timeout_millis: settings.handshake_timeout.0,
+        message_size_max,
+        unfinished_content_max: defaults.unfinished_content_max.max(message_size_max),
+        transaction_max: defaults.transaction_max.max(message_size_max),
+        ..defaults
+    }
+}

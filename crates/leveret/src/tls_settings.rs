@@ -1,0 +1,81 @@
+//! From what the operator set to what TLS listeners need.
+
+use std::time::Duration;
+
+use leveret_server::ServerOptions;
+use leveret_tls::{AlternativeName, CertificateFiles, LoginFrom, TlsSettings, Verify, Version};
+
+use crate::config::{LoginPart, SanType, Settings, TlsVersion, VerifyWhom};
+
+/// What a TLS listener for AMQP needs, if there is a certificate.
+pub(crate) fn amqp(settings: &Settings) -> Option<TlsSettings> {
+    let (certificate, key) = settings.tls_cert.clone().zip(settings.tls_key.clone())?;
+    Some(of(settings, CertificateFiles { certificate, key }))
+}
+
+/// The same for browsers and scrapers, who are not asked for theirs; with a certificate of its own or that of AMQP.
+pub(crate) fn http(settings: &Settings) -> Option<TlsSettings> {
+    let own = settings
+        .http_tls_cert
+        .clone()
+        .zip(settings.http_tls_key.clone());
+    let shared = settings.tls_cert.clone().zip(settings.tls_key.clone());
+    let (certificate, key) = own.or(shared)?;
+    Some(TlsSettings {
+        authorities: None,
+        verify: Verify::None,
+        requires_certificate: false,
+        ..of(settings, CertificateFiles { certificate, key })
+    })
+}
+
+fn of(settings: &Settings, own: CertificateFiles) -> TlsSettings {
+    let by_host = settings.tls_host.0.iter();
+    let by_host = by_host.map(|(host, certificate, key)| {
+        let files = CertificateFiles {
+            certificate: certificate.clone(),
+            key: key.clone(),
+        };
+        (host.clone(), files)
+    });
+    let versions = settings.tls_versions.iter().map(|version| match version {
+        TlsVersion::Tls12 => Version::Tls12,
+        TlsVersion::Tls13 => Version::Tls13,
+    });
+    TlsSettings {
+        by_host: by_host.collect(),
+        authorities: settings.tls_ca.clone(),
+        verify: match settings.tls_verify {
+            VerifyWhom::None => Verify::None,
+            VerifyWhom::Peer => Verify::Peer,
+        },
+        requires_certificate: settings.tls_require_client_cert,
+        versions: versions.collect(),
+        ciphers: settings.tls_ciphers.clone(),
+        own_cipher_order: settings.tls_honor_cipher_order,
+        ..TlsSettings::new(own)
+    }
+}
+
+/// What the server needs to know of TLS clients.
+pub(crate) fn server_options(settings: &Settings) -> ServerOptions {
+    let index = usize::from(settings.ssl_cert_login_san_index);
+    let alternative = |name| LoginFrom::AlternativeName(name, index);
+    ServerOptions {
+        tls_handshake_timeout: Duration::from_millis(settings.ssl_handshake_timeout.0),
+        login_from: match settings.ssl_cert_login_from {
+            LoginPart::DistinguishedName => LoginFrom::DistinguishedName,
+            LoginPart::CommonName => LoginFrom::CommonName,
+            LoginPart::SanDns => alternative(AlternativeName::Dns),
+            LoginPart::SanIp => alternative(AlternativeName::Ip),
+            LoginPart::SanEmail => alternative(AlternativeName::Email),
+            LoginPart::SanUri => alternative(AlternativeName::Uri),
+            LoginPart::San => alternative(match settings.ssl_cert_login_san_type {
+                SanType::Dns => AlternativeName::Dns,
+                SanType::Ip => AlternativeName::Ip,
+                SanType::Email => AlternativeName::Email,
+                SanType::Uri => AlternativeName::Uri,
+            }),
+        },
+    }
+}
