@@ -158,6 +158,16 @@ def test_a_local_random_exchange_takes_queues_only(channel, name):
     channel.expect_close(406, "PRECONDITION_FAILED - Destination not found", "exchange.bind")
 
 
+@pytest.mark.parametrize("kind", ["quorum", "stream"])
+def test_a_local_random_exchange_takes_classic_queues_only(channel, name, kind):
+    exchange = _exchange(channel, name, "x-local-random")
+    queue = name()
+    channel.declare_queue(queue, durable=True, arguments={"x-queue-type": kind})
+    channel.send("queue.bind", queue=queue, exchange=exchange)
+    text = f"PRECONDITION_FAILED - Queue type rabbit_{kind}_queue not valid for this exchange type"
+    channel.expect_close(406, text, "queue.bind")
+
+
 # --- x-recent-history
 
 

@@ -132,3 +132,18 @@ def test_a_maximum_of_0_has_two_levels(channel, name):
     queue = _queue(channel, name, x_max_priority=0)
     _publish(channel, queue, ("absent", None), ("zero", 0), ("one", 1), ("nine", 9))
     assert channel.drain(queue) == ["one", "nine", "absent", "zero"]
+
+
+@pytest.mark.parametrize("how", ["nack", "recover"])
+def test_what_comes_back_together_is_handed_out_by_priority(channel, name, how):
+    queue = _queue(channel, name, x_max_priority=10)
+    channel.prefetch(3)
+    channel.consume(queue)
+    for body, priority in (("low", 1), ("middle", 5), ("high", 9)):
+        _publish(channel, queue, (body, priority))
+    assert channel.bodies(3) == ["low", "middle", "high"]
+    if how == "nack":
+        channel.nack(3, multiple=True)
+    else:
+        channel.call("basic.recover", requeue=True)
+    assert channel.bodies(3) == ["high", "middle", "low"]

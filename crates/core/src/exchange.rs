@@ -19,6 +19,7 @@ use self::{
     topic::Trie,
 };
 use crate::{
+    arguments::QueueType,
     delay::DelayRules,
     ids::QueueId,
     record::{BindingRecord, DelayRecord, Destination, ExchangeKind, ExchangeRecord},
@@ -213,8 +214,12 @@ impl Exchange {
         self.bindings.values().map(|binding| &binding.record)
     }
 
-    /// Whether the exchange's type takes the binding.
-    pub(crate) fn check_binding(&self, record: &BindingRecord) -> Result<(), Refusal> {
+    /// Whether the exchange's type takes the binding; `queue_type` is that of the queue it leads to.
+    pub(crate) fn check_binding(
+        &self,
+        record: &BindingRecord,
+        queue_type: Option<QueueType>,
+    ) -> Result<(), Refusal> {
         match self.record.kind {
             ExchangeKind::Direct
             | ExchangeKind::Fanout
@@ -227,13 +232,16 @@ impl Exchange {
                 choice::weight(&record.key)?;
                 Ok(())
             }
-            ExchangeKind::LocalRandom => match &record.destination {
+            ExchangeKind::LocalRandom => match queue_type {
                 _ if !record.key.is_empty() => {
                     let key = record.key.clone();
                     Err(ExchangeTypeRefusal::BindingKeyNotEmpty { key }.into())
                 }
-                Destination::Exchange(_) => Err(ExchangeTypeRefusal::DestinationNotQueue.into()),
-                Destination::Queue(_) => Ok(()),
+                None => Err(ExchangeTypeRefusal::DestinationNotQueue.into()),
+                Some(QueueType::Classic) => Ok(()),
+                Some(queue_type) => {
+                    Err(ExchangeTypeRefusal::QueueTypeNotValid { queue_type }.into())
+                }
             },
         }
     }

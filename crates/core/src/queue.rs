@@ -324,7 +324,13 @@ impl Queue {
                 seq,
                 handout,
                 outcome,
-            } => self.settle(seq, handout, outcome, effects),
+                more,
+            } => {
+                self.end_delivery(seq, handout, outcome, effects);
+                if !more {
+                    self.settled(outcome, effects);
+                }
+            }
             Command::Release { channel, ended } => self.release(channel, ended, effects),
             Command::Purge { request } => {
                 let purged = self.purge(effects);

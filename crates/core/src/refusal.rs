@@ -410,6 +410,12 @@ pub enum ExchangeTypeRefusal {
     /// A binding that leads to an exchange where only queues are taken.
     #[error("Destination not found")]
     DestinationNotQueue,
+    /// A binding that leads to a queue of a type that is not taken.
+    #[error("Queue type {} not valid for this exchange type", .queue_type.module())]
+    QueueTypeNotValid {
+        /// The queue's type.
+        queue_type: QueueType,
+    },
     /// A delayed exchange that does not say as what it routes.
     #[error("Invalid argument, 'x-delayed-type' must be an existing exchange type")]
     NoDelayedType,

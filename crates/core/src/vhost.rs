@@ -45,6 +45,8 @@ pub struct Vhost {
     name: ShortString,
     /// What a queue is that may last and says nothing of its type.
     default_queue_type: QueueType,
+    /// Queues are refused that RabbitMQ is to refuse one day.
+    is_strict: bool,
     exchanges: RedBlackTreeMapSync<ShortString, Exchange>,
     queues: RedBlackTreeMapSync<ShortString, Arc<QueueRecord>>,
     /// Which bindings lead to a destination; the source has the bindings themselves.
@@ -58,6 +60,7 @@ impl Vhost {
         let mut vhost = Self {
             name,
             default_queue_type: QueueType::Classic,
+            is_strict: false,
             exchanges: RedBlackTreeMapSync::default(),
             queues: RedBlackTreeMapSync::default(),
             leading_to: RedBlackTreeMapSync::default(),
@@ -86,6 +89,12 @@ impl Vhost {
     /// From now on a queue that says nothing of its type is of this one, if its flags let it be.
     pub const fn set_default_queue_type(&mut self, queue_type: QueueType) {
         self.default_queue_type = queue_type;
+    }
+
+    /// Whether queues are refused whose time is over: those that neither last nor belong to a connection, and those
+    /// with a mode.
+    pub const fn set_strict(&mut self, is_strict: bool) {
+        self.is_strict = is_strict;
     }
 
     /// Puts back an exchange that was stored.

@@ -19,6 +19,7 @@ pub(crate) fn of(settings: &Settings) -> leveret_session::Settings {
     leveret_session::Settings {
         product: settings.compat_product.clone(),
         version: settings.compat_version.clone(),
+        has_own_prefetch_only: settings.compat_strict,
         mechanisms: mechanisms.collect(),
         anonymous_user: settings
             .anonymous_login_user

@@ -217,6 +217,7 @@ fn node_options(settings: &Settings) -> NodeOptions {
             QueueType::Stream => "stream",
         },
         is_seeded: settings.definitions.is_none(),
+        is_strict: settings.compat_strict,
     }
 }
 

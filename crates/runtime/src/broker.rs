@@ -91,6 +91,8 @@ pub struct NodeOptions {
     pub default_queue_type: &'static str,
     /// An empty directory stays empty: definitions will say who there is.
     pub is_seeded: bool,
+    /// New queues are refused that RabbitMQ permits for the time being only.
+    pub is_strict: bool,
 }
 
 impl Default for NodeOptions {
@@ -105,6 +107,7 @@ impl Default for NodeOptions {
             default_vhost: "/".to_owned(),
             default_queue_type: "classic",
             is_seeded: true,
+            is_strict: false,
         }
     }
 }

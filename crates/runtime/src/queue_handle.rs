@@ -168,13 +168,15 @@ impl QueueHandle {
             self.services.transient.is_above(transient_max)
         };
         guarded.queue.set_memory_short(is_memory_short);
+        let mut is_within_step = false;
         for command in commands.drain(..) {
-            if guarded.queue.overtakes(&command) {
+            if !is_within_step && guarded.queue.overtakes(&command) {
                 self.hand_out(&mut guarded);
             }
+            is_within_step = command.has_more();
             let Guarded { queue, effects, .. } = &mut *guarded;
             queue.apply(now, command, effects);
-            if queue.hands_out_each() {
+            if !is_within_step && queue.hands_out_each() {
                 self.hand_out(&mut guarded);
             }
         }

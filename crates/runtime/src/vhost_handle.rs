@@ -301,6 +301,7 @@ impl VhostHandle {
                     seq: got.seq,
                     handout: got.handout,
                     outcome,
+                    more: false,
                 });
                 taken.push(Taken {
                     message: got.message,
@@ -488,6 +489,7 @@ impl VhostHandle {
             let mut applier = self.applier.lock();
             self.check_alive(&applier)?;
             let mut vhost = Vhost::clone(&self.snapshot.load());
+            vhost.set_strict(self.services.node.is_strict);
             let asked = self.with_default_type(asked);
             self.check_queue_limit(&vhost, &asked)?;
             let churn = &self.services.queue_churn;

@@ -483,6 +483,7 @@ async fn an_ack_before_the_write_leaves_nothing_behind() {
         seq,
         handout,
         outcome: Outcome::Acked,
+        more: false,
     };
     queue.submit(&mut held.into_iter().map(settle).collect());
     broker
@@ -640,6 +641,7 @@ async fn a_full_queue_makes_room_before_a_later_ack_of_the_batch_does() {
             seq,
             handout,
             outcome: Outcome::Acked,
+            more: false,
         },
     ]);
     assert_eq!(broker.outbox.came.lock().bodies, ["held", "last"]);

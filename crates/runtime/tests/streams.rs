@@ -190,6 +190,7 @@ impl Scenario {
                 seq,
                 handout: Handout::default(),
                 outcome: Outcome::Acked,
+                more: false,
             };
             stream.submit(&mut held.into_iter().map(settle).collect());
         }

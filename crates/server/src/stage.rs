@@ -48,6 +48,8 @@ pub(crate) struct Stage {
     counts: TrafficCounts,
     /// What deliveries took of the room that consumers share, and give back when all is submitted.
     room: Vec<(ChannelKey, u64)>,
+    /// Counts settlements: each is one step, however many deliveries it is about.
+    step: u64,
     /// A transaction is among what is to be submitted.
     has_commit: bool,
     /// Something was published since the last look.
@@ -70,6 +72,8 @@ struct Batches {
 struct Batch {
     queue: Arc<QueueHandle>,
     commands: Vec<Command>,
+    /// To which step of [`Stage`] the last settle belongs.
+    last_step: u64,
 }
 
 impl Batches {
@@ -80,12 +84,12 @@ impl Batches {
         }
     }
 
-    /// The commands for this queue; `find` is asked for a queue that has none yet.
+    /// The batch of this queue; `find` is asked for a queue that has none yet.
     fn of(
         &mut self,
         queue: QueueId,
         find: impl FnOnce() -> Option<Arc<QueueHandle>>,
-    ) -> Option<&mut Vec<Command>> {
+    ) -> Option<&mut Batch> {
         // A read meets few queues, and mostly the same one again.
         let known = self.list[..self.used]
             .iter()
@@ -99,13 +103,14 @@ impl Batches {
                     None => self.list.push(Batch {
                         queue,
                         commands: Vec::new(),
+                        last_step: 0,
                     }),
                 }
                 self.used += 1;
                 self.used - 1
             }
         };
-        Some(&mut self.list[at].commands)
+        Some(&mut self.list[at])
     }
 
     fn submit(&mut self) {
@@ -154,6 +159,7 @@ impl Stage {
                 return_unroutable: 0,
             },
             room: Vec::new(),
+            step: 0,
             has_commit: false,
             published: false,
             to_be_stored: 0,
@@ -279,8 +285,8 @@ impl Stage {
             self.to_be_stored += message.memory_bytes() as u64;
         }
         for queue in route.iter() {
-            if let Some(commands) = self.batches.of(queue.id(), || Some(queue.clone())) {
-                commands.push(Command::Enqueue {
+            if let Some(batch) = self.batches.of(queue.id(), || Some(queue.clone())) {
+                batch.commands.push(Command::Enqueue {
                     message: message.clone(),
                     confirm,
                 });
@@ -407,7 +413,8 @@ impl Sink for Stage {
             is_commit: true,
         });
         for settle in settles {
-            stage_settle(&mut self.settles, &self.broker, settle);
+            self.step += u64::from(!settle.continues);
+            stage_settle(&mut self.settles, &self.broker, settle, self.step);
         }
     }
 
@@ -436,7 +443,8 @@ impl Sink for Stage {
     }
 
     fn settle(&mut self, settle: Settle) {
-        stage_settle(&mut self.batches, &self.broker, settle);
+        self.step += u64::from(!settle.continues);
+        stage_settle(&mut self.batches, &self.broker, settle, self.step);
     }
 
     fn give_back_room(&mut self, channel: ChannelKey, count: u64) {
@@ -492,18 +500,24 @@ fn message_of(publish: &Publish) -> Message {
     Message::with_hidden_keys(parts, life, &publish.extra_keys[seen..])
 }
 
-fn stage_settle(batches: &mut Batches, broker: &Broker, settle: Settle) {
+/// Puts a settle into its queue's batch, and tells the one before it there when both are of this step.
+fn stage_settle(batches: &mut Batches, broker: &Broker, settle: Settle, step: u64) {
     // A queue that is gone needs no settling.
     let HandedOut {
         queue,
         seq,
         handout,
     } = settle.at;
-    if let Some(commands) = batches.of(queue, || broker.queue(queue)) {
-        commands.push(Command::Settle {
+    if let Some(batch) = batches.of(queue, || broker.queue(queue)) {
+        let is_same_step = std::mem::replace(&mut batch.last_step, step) == step;
+        if is_same_step && let Some(Command::Settle { more, .. }) = batch.commands.last_mut() {
+            *more = true;
+        }
+        batch.commands.push(Command::Settle {
             seq,
             handout,
             outcome: settle.outcome,
+            more: false,
         });
     }
 }

@@ -96,6 +96,8 @@ pub(crate) struct Channel {
     reply_consumer: Option<ReplyConsumer>,
     next_consumer: u32,
     prefetch: Prefetch,
+    /// A prefetch is never shared.
+    has_own_prefetch_only: bool,
     /// The queue an empty name stands for.
     last_queue: Option<ShortString>,
 }
@@ -158,7 +160,7 @@ pub(crate) enum Then {
 }
 
 impl Channel {
-    pub(crate) fn new(key: ChannelKey) -> Self {
+    pub(crate) fn new(key: ChannelKey, has_own_prefetch_only: bool) -> Self {
         Self {
             key,
             state: State::Open,
@@ -171,6 +173,7 @@ impl Channel {
             reply_consumer: None,
             next_consumer: 1,
             prefetch: Prefetch::default(),
+            has_own_prefetch_only,
             last_queue: None,
         }
     }
@@ -239,7 +242,7 @@ impl Channel {
             content,
             counted_bytes: self.counted_bytes,
             counted_transaction: self.counted_transaction,
-            ..Self::new(self.key)
+            ..Self::new(self.key, self.has_own_prefetch_only)
         };
     }
 
@@ -263,12 +266,13 @@ impl Channel {
     pub(crate) fn give_back<S: Sink>(&self, unacked: Vec<Unsettled>, sink: &mut S) {
         let channel = self.key;
         let mut room = 0;
-        for Unsettled { at, takes_room, .. } in unacked {
+        for (number, Unsettled { at, takes_room, .. }) in unacked.into_iter().enumerate() {
             room += u64::from(takes_room);
             sink.settle(Settle {
                 channel,
                 at,
                 outcome: Outcome::Returned,
+                continues: number > 0,
             });
         }
         self.give_back_room(room, sink);
@@ -569,16 +573,21 @@ impl Channel {
         let channel = self.key;
         let mode = &mut self.mode;
         let mut room = 0;
-        let mut settle = |settled: Unsettled| match mode {
-            Mode::Tx(transaction) => transaction.settle(settled, outcome),
-            Mode::Normal | Mode::Confirm { .. } => {
-                room += u64::from(settled.takes_room);
-                sink.settle(Settle {
-                    channel,
-                    at: settled.at,
-                    outcome,
-                });
+        let mut continues = false;
+        let mut settle = |settled: Unsettled| {
+            match mode {
+                Mode::Tx(transaction) => transaction.settle(settled, outcome, continues),
+                Mode::Normal | Mode::Confirm { .. } => {
+                    room += u64::from(settled.takes_room);
+                    sink.settle(Settle {
+                        channel,
+                        at: settled.at,
+                        outcome,
+                        continues,
+                    });
+                }
             }
+            continues = true;
         };
         let is_known = if multiple && tag.get() == 0 {
             // Everything, and it is no error when there is nothing.

@@ -85,6 +85,9 @@ pub struct Settings {
     pub unfinished_content_max: u64,
     /// Bytes of publishes and returns that wait for `tx.commit`, over all channels.
     pub transaction_max: u64,
+    /// `basic.qos` with `global` is one bound of each consumer, as RabbitMQ 4.3 has it by default, and not of all
+    /// consumers of the channel.
+    pub has_own_prefetch_only: bool,
 }
 
 impl Default for Settings {
@@ -105,6 +108,7 @@ impl Default for Settings {
             message_size_max: MESSAGE_SIZE_MAX,
             unfinished_content_max: UNFINISHED_CONTENT_MAX,
             transaction_max: TRANSACTION_MAX,
+            has_own_prefetch_only: false,
         }
     }
 }

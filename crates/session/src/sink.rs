@@ -140,4 +140,6 @@ pub struct Settle {
     pub at: HandedOut,
     /// How it ended.
     pub outcome: Outcome,
+    /// It ended in one step with the delivery that was settled before: what comes back, comes back together.
+    pub continues: bool,
 }

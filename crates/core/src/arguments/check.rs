@@ -95,11 +95,13 @@ fn values<'a>() -> [(&'static str, ValueCheck<'a>); 30] {
     ]
 }
 
-/// Checks a new queue; `default` is its type if it asks for none.
+/// Checks a new queue; `default` is its type if it asks for none. A strict check also refuses what RabbitMQ permits for
+/// the time being only.
 pub(crate) fn check_queue(
     asked: &QueueDeclare,
     vhost: &ShortString,
     default: QueueType,
+    is_strict: bool,
 ) -> Result<(), Refusal> {
     let check = Check {
         name: &asked.name,
@@ -113,7 +115,12 @@ pub(crate) fn check_queue(
             value_check(&check, key)?;
         }
     }
-    check.keys(queue_type)?;
+    check.keys(queue_type, is_strict)?;
+    if is_strict && !asked.durable && !asked.exclusive {
+        return Err(Refusal::DeprecatedFeature {
+            feature: "transient_nonexcl_queues",
+        });
+    }
     if queue_type.is_lasting() {
         check.flags(asked)?;
     }
@@ -172,12 +179,13 @@ impl Check<'_> {
     /// The first argument that another type takes and this one does not.
     ///
     /// As they were sent; where RabbitMQ adds the type that nobody named, it sorts them.
-    fn keys(&self, queue_type: QueueType) -> Result<(), Refusal> {
+    fn keys(&self, queue_type: QueueType, is_strict: bool) -> Result<(), Refusal> {
         // RabbitMQ limits deliveries of quorum queues only, and who names the counting knows this broker.
         let is_counting = self.arguments.get(ATTEMPT_COUNTING.as_bytes()).is_some();
         let is_taken = |key: &[u8]| {
             let is_limit = is_counting && key == DELIVERY_LIMIT.as_bytes();
-            queue_type.takes(key) || (is_limit && queue_type == QueueType::Classic)
+            let is_over = is_strict && key == b"x-queue-mode";
+            (queue_type.takes(key) && !is_over) || (is_limit && queue_type == QueueType::Classic)
         };
         let is_of_others =
             |key: &[u8]| !is_taken(key) && QueueType::ALL.iter().any(|other| other.takes(key));

@@ -78,6 +78,8 @@ pub enum Command {
         handout: Handout,
         /// How.
         outcome: Outcome,
+        /// The next command is a settle of the same step: nothing is handed out and nothing dropped in between.
+        more: bool,
     },
     /// Everything this channel holds goes back, and its consumers end when `ended`; that counts as a failed attempt.
     Release {
@@ -112,6 +114,14 @@ pub enum Command {
     Refilled(Refilled),
     /// What a stream asked for; each [`crate::stream::Ask`] is answered exactly once.
     Told(Box<Told>),
+}
+
+impl Command {
+    /// Whether the next command belongs to the same step.
+    #[must_use]
+    pub const fn has_more(&self) -> bool {
+        matches!(self, Self::Settle { more: true, .. })
+    }
 }
 
 /// Names a command whose answer somebody waits for.

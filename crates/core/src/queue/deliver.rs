@@ -11,7 +11,7 @@ impl Queue {
     ///
     /// Where length limits or deadlines choose what is handed out or dropped, the outcome depends on what
     /// had arrived when a consumer had credit; and it is not to depend on how commands were cut into
-    /// batches.
+    /// batches. Commands of one step, [`Command::has_more`], are like one command.
     #[must_use]
     pub fn hands_out_each(&self) -> bool {
         self.settings.has_limits() || self.has_deadlines()

@@ -13,21 +13,15 @@ use crate::{
 };
 
 impl Queue {
-    pub(super) fn settle(
-        &mut self,
-        seq: Seq,
-        handout: Handout,
-        outcome: Outcome,
-        effects: &mut Effects,
-    ) {
-        self.end_delivery(seq, handout, outcome, effects);
+    /// Deliveries ended in the given way, all of one step.
+    pub(super) fn settled(&mut self, outcome: Outcome, effects: &mut Effects) {
         match outcome {
             Outcome::Returned | Outcome::Failed => self.trim_returned(effects),
             Outcome::Acked | Outcome::Rejected => {}
         }
     }
 
-    fn end_delivery(
+    pub(super) fn end_delivery(
         &mut self,
         seq: Seq,
         handout: Handout,

@@ -4,6 +4,7 @@ use leveret_wire::value::ShortString;
 
 use super::Vhost;
 use crate::{
+    arguments::QueueType,
     exchange::BindingId,
     ids::ConnectionId,
     record::{BindingRecord, DelayRecord, Destination, MetaChange, QueueRecord},
@@ -32,15 +33,17 @@ impl Vhost {
     ) -> Result<Vec<MetaChange>, Refusal> {
         self.refuse_default_exchange(&record)?;
         let source = self.exchange(&record.source)?;
-        match &record.destination {
+        let queue_type = match &record.destination {
             Destination::Queue(name) => {
-                self.usable_queue(name, connection)?;
+                let queue = self.usable_queue(name, connection)?;
+                Some(QueueType::of(&queue.arguments))
             }
             Destination::Exchange(name) => {
                 self.exchange(name)?;
+                None
             }
-        }
-        source.check_binding(&record)?;
+        };
+        source.check_binding(&record, queue_type)?;
         let is_durable = self.is_durable(&record);
         if !self.add_binding(record.clone()) || !is_durable {
             return Ok(Vec::new());

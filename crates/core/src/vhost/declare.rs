@@ -166,7 +166,7 @@ impl Vhost {
             self.compare_queue(known, durable, asked, default)?;
             return Ok((QueueDeclared::Known(known.clone()), Vec::new()));
         }
-        arguments::check_queue(&asked, &self.name, default)?;
+        arguments::check_queue(&asked, &self.name, default, self.is_strict)?;
         let record = Arc::new(QueueRecord {
             id: next_id(),
             vhost: self.name.clone(),

@@ -103,3 +103,15 @@ fn a_purge_covers_all_priorities() {
     queue.publish(["next"]);
     assert_eq!(queue.get(), Some(("next".to_owned(), false, 0)));
 }
+
+#[test]
+fn what_comes_back_in_one_step_is_handed_out_by_priority() {
+    let mut queue = up_to(10);
+    let alice = queue.subscribe(prefetch(3));
+    for (priority, label) in [(1, "low"), (5, "middle"), (9, "high")] {
+        queue.publish_with_priority(priority, [label]);
+    }
+    queue.expect_deliveries(alice, ["low", "middle", "high"]);
+    queue.settle_together(&["low", "middle", "high"], Outcome::Returned);
+    queue.expect_redeliveries(alice, ["high", "middle", "low"]);
+}

@@ -516,6 +516,7 @@ impl World {
             seq,
             handout,
             outcome,
+            more: false,
         });
     }
 

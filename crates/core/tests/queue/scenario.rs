@@ -453,6 +453,20 @@ impl QueueScenario {
         self.together(vec![command]);
     }
 
+    /// Ends the deliveries of these labels in one step.
+    #[track_caller]
+    pub(crate) fn settle_together(&mut self, labels: &[&str], outcome: Outcome) {
+        let settles = labels.iter().enumerate().map(|(number, label)| {
+            let mut command = self.settling(label, outcome);
+            if let Command::Settle { more, .. } = &mut command {
+                *more = number + 1 < labels.len();
+            }
+            command
+        });
+        let settles = settles.collect();
+        self.together(settles);
+    }
+
     /// Acks all that is unacked, in one batch.
     #[track_caller]
     pub(crate) fn ack_all(&mut self) {
@@ -461,6 +475,7 @@ impl QueueScenario {
             seq,
             handout,
             outcome: Outcome::Acked,
+            more: false,
         });
         self.together(acks.collect());
     }
@@ -475,6 +490,7 @@ impl QueueScenario {
             seq,
             handout,
             outcome,
+            more: false,
         }
     }
 
@@ -838,12 +854,14 @@ impl QueueScenario {
     /// One batch: the commands, then everything is handed out that can be.
     #[track_caller]
     pub(crate) fn together(&mut self, commands: Vec<Command>) {
+        let mut is_within_step = false;
         for command in commands {
-            if self.queue.overtakes(&command) {
+            if !is_within_step && self.queue.overtakes(&command) {
                 self.hand_out();
             }
+            is_within_step = command.has_more();
             self.apply(command);
-            if self.queue.hands_out_each() {
+            if !is_within_step && self.queue.hands_out_each() {
                 self.hand_out();
             }
         }

@@ -51,6 +51,7 @@ fn a_place_nobody_holds_is_ignored() {
         seq: Seq::new(seq),
         handout: Handout::default(),
         outcome: Outcome::Acked,
+        more: false,
     });
     queue.together(settles.to_vec());
     queue.expect_depth(1, 0);

@@ -49,6 +49,7 @@ fn a_settle_that_comes_twice_does_no_harm() {
         handout: leveret_core::ids::Handout::default(),
         seq,
         outcome: Outcome::Acked,
+        more: false,
     };
     scenario.submit(vec![settle(), settle()]);
     assert_eq!(scenario.take_offsets(reader), [0, 1]);

@@ -347,6 +347,7 @@ impl StreamScenario {
                 seq,
                 handout: Handout::default(),
                 outcome,
+                more: false,
             })
             .collect();
         self.submit(settles);

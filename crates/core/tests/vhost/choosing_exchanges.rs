@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use leveret_core::{
     ids::Timestamp,
-    vhost::{ExchangeDeclare, Occasion, Remember, Routable},
+    vhost::{ExchangeDeclare, Occasion, QueueDeclare, Remember, Routable},
 };
 use leveret_wire::{
     content::BasicProperties,
     value::{FieldTable, FieldValue},
 };
 
-use crate::scenario::{VhostScenario, binding, exchange, expect_refused, name, table, text};
+use crate::scenario::{VhostScenario, binding, exchange, expect_refused, name, queue, table, text};
 
 fn keys() -> impl Iterator<Item = String> {
     (0..1000).map(|number| format!("key {number}"))
@@ -245,6 +245,11 @@ fn what_an_exchange_type_does_not_take_is_refused_in_rabbitmqs_words() {
     vhost.exchange("xlocal", "x-local-random");
     vhost.exchange("xother", "fanout");
     vhost.queue("a");
+    let quorum = QueueDeclare {
+        arguments: table("x-queue-type", text("quorum")),
+        ..queue("lasting")
+    };
+    vhost.declare_queue(quorum).expect("it is new");
     for (source, destination, key, text) in [
         (
             "xhash",
@@ -267,6 +272,12 @@ fn what_an_exchange_type_does_not_take_is_refused_in_rabbitmqs_words() {
             "Non empty binding 'k' key not permitted",
         ),
         ("xlocal", "xother", "", "Destination not found"),
+        (
+            "xlocal",
+            "lasting",
+            "",
+            "Queue type rabbit_quorum_queue not valid for this exchange type",
+        ),
     ] {
         let refused = vhost.try_bind(binding(source, destination, key, FieldTable::new()));
         expect_refused(refused, 406, &format!("PRECONDITION_FAILED - {text}"));

@@ -507,3 +507,43 @@ fn a_classic_queue_that_counts_takes_a_delivery_limit() {
     let detail = "{unacceptable_type,signedint}";
     expect_invalid("x-attempt-counting", FieldValue::Int(1), detail);
 }
+
+#[test]
+fn a_strict_vhost_refuses_what_is_permitted_for_the_time_being_only() {
+    let mut vhost = VhostScenario::new();
+    let transient = || QueueDeclare {
+        durable: false,
+        ..queue("T")
+    };
+    let mode = || with(table("x-queue-mode", text("lazy")));
+    vhost.vhost.set_strict(true);
+    let feature = "INTERNAL_ERROR - Feature `transient_nonexcl_queues` is deprecated.\nBy default, this \
+                   feature is not permitted anymore.\nThe feature will be removed from a future major \
+                   RabbitMQ version, regardless of the configuration; actual version to be determined.\nTo \
+                   continue using this fea...";
+    let refusal = vhost.declare_queue(transient()).expect_err("it is refused");
+    assert_eq!(refusal.reply_code().code(), 541);
+    assert!(
+        format!("INTERNAL_ERROR - {refusal}").starts_with(feature.trim_end_matches("...")),
+        "{refusal}"
+    );
+    expect_refused(
+        vhost.declare_queue(mode()),
+        406,
+        "PRECONDITION_FAILED - invalid arg 'x-queue-mode' for queue 'Q' in vhost 'V' of queue type \
+         rabbit_classic_queue",
+    );
+    let exclusive = QueueDeclare {
+        exclusive: true,
+        ..transient()
+    };
+    vhost
+        .declare_queue(exclusive)
+        .expect("it ends with its connection");
+
+    vhost.vhost.set_strict(false);
+    vhost.declare_queue(mode()).expect("it is permitted");
+    // What is there is found again.
+    vhost.vhost.set_strict(true);
+    vhost.declare_queue(mode()).expect("it is there");
+}

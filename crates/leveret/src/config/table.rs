@@ -427,6 +427,13 @@ settings! {
             value_name: "VERSION",
             default: "4.3.6",
         }
+        /// Whether what RabbitMQ 4.3 does not do any more, or permits for the time being only, is refused: queues that
+        /// neither last nor are exclusive, `x-queue-mode`, and a prefetch that all consumers of a channel share, which is
+        /// then one of each consumer. Older releases do all of that
+        compat_strict: bool {
+            value_name: "BOOL",
+            default: "false",
+        }
     }
 
     "TLS" {

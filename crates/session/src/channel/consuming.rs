@@ -36,7 +36,7 @@ impl Channel {
         }
         let before = self.prefetch.shared;
         self.prefetch.alone = count;
-        if global {
+        if global && !self.has_own_prefetch_only {
             self.prefetch.shared = Some(count).filter(|count| *count > 0);
             self.prefetch.was_shared = true;
         } else {

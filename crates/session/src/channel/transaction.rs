@@ -36,11 +36,16 @@ pub(super) struct Transaction {
 struct Settled {
     delivery: Unsettled,
     outcome: Outcome,
+    continues: bool,
 }
 
 impl Transaction {
-    pub(super) fn settle(&mut self, delivery: Unsettled, outcome: Outcome) {
-        self.settled.push(Settled { delivery, outcome });
+    pub(super) fn settle(&mut self, delivery: Unsettled, outcome: Outcome, continues: bool) {
+        self.settled.push(Settled {
+            delivery,
+            outcome,
+            continues,
+        });
     }
 
     /// How many of those it settled take room until the commit.
@@ -121,10 +126,11 @@ impl Channel {
         let number = transaction.commits;
         let committed = transaction.begin_next();
         let room = committed.settled_room();
-        let settle = |Settled { delivery, outcome }: Settled| Settle {
+        let settle = |settled: Settled| Settle {
             channel,
-            at: delivery.at,
-            outcome,
+            at: settled.delivery.at,
+            outcome: settled.outcome,
+            continues: settled.continues,
         };
         replies.extend_from_slice(&committed.returns);
         sink.commit(Commit {

@@ -45,6 +45,7 @@ pub(super) struct Running {
     /// Bytes of half-received contents, over all channels.
     unfinished_bytes: u64,
     transaction_max: u64,
+    has_own_prefetch_only: bool,
     /// Bytes that wait for commits, over all channels.
     transaction_bytes: u64,
     /// Channels whose content may still be slices of a chunk.
@@ -101,6 +102,7 @@ impl Running {
                 .max(settings.message_size_max),
             unfinished_bytes: 0,
             transaction_max: settings.transaction_max,
+            has_own_prefetch_only: settings.has_own_prefetch_only,
             transaction_bytes: 0,
             unparked: Vec::new(),
             overdue: Vec::new(),
@@ -118,7 +120,8 @@ impl Running {
     }
 
     pub(super) fn add_channel(&mut self, key: ChannelKey) {
-        self.channels.add(Channel::new(key));
+        self.channels
+            .add(Channel::new(key, self.has_own_prefetch_only));
     }
 
     pub(super) fn remove_channel(&mut self, key: ChannelKey) {

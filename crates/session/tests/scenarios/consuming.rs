@@ -134,6 +134,21 @@ fn a_shared_prefetch_counts_what_is_out() {
 }
 
 #[test]
+fn where_a_prefetch_is_never_shared_it_is_one_of_each_consumer() {
+    let settings = leveret_session::Settings {
+        has_own_prefetch_only: true,
+        ..leveret_session::Settings::default()
+    };
+    let mut scenario = Scenario::open_with(settings, crate::support::tune_ok(9, 8192, 0));
+    scenario.open_channel(1);
+    scenario.forget();
+    scenario.send(1, qos(0, 7, true));
+    scenario.expect(1, basic::QosOk {});
+    assert_eq!(scenario.events(), []);
+    assert_eq!(prefetch_of(&mut scenario, "a"), (7, None));
+}
+
+#[test]
 fn a_prefetch_for_each_ends_a_shared_one() {
     let mut scenario = Scenario::with_channel();
     scenario.send(1, qos(0, 7, true));

@@ -52,6 +52,7 @@ fn a_read_full_of_publishes_and_acks_is_staged_in_its_order() {
                         channel: key(3, 3),
                         at: at("q", round),
                         outcome: Outcome::Acked,
+                        continues: false,
                     };
                     assert_eq!((channel, settle), (3, expected));
                 }

@@ -182,3 +182,22 @@ fn recover_without_requeue_is_not_implemented() {
         scenario.expect_connection_close(540, text, (60, id));
     }
 }
+
+#[test]
+fn deliveries_of_one_settlement_are_one_step() {
+    let mut scenario = with_deliveries(5);
+    let mut steps = |method: Method| -> Vec<(u64, bool)> {
+        scenario.send(1, method);
+        let events = scenario.events().into_iter();
+        let settles = events.filter_map(|event| match event {
+            Event::Settle(settle) => Some((settle.at.seq.get(), settle.continues)),
+            _ => None,
+        });
+        settles.collect()
+    };
+    assert_eq!(steps(ack(1, false).into()), [(10, false)]);
+    assert_eq!(steps(reject(3, true).into()), [(30, false)]);
+    assert_eq!(steps(nack(4, true, true).into()), [(20, false), (40, true)]);
+    let recover = basic::Recover { requeue: true };
+    assert_eq!(steps(recover.into()), [(50, false)]);
+}

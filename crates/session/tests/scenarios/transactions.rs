@@ -40,6 +40,15 @@ fn settle(seq: u64, outcome: Outcome) -> Settle {
         channel: key(1, 1),
         at: at("q", seq),
         outcome,
+        continues: false,
+    }
+}
+
+/// The same as a part of the step before.
+fn together(settle: Settle) -> Settle {
+    Settle {
+        continues: true,
+        ..settle
     }
 }
 
@@ -128,7 +137,7 @@ fn settles_wait_for_the_commit_in_their_order() {
     let settles = vec![
         settle(40, Outcome::Returned),
         settle(10, Outcome::Acked),
-        settle(20, Outcome::Acked),
+        together(settle(20, Outcome::Acked)),
         settle(30, Outcome::Rejected),
     ];
     assert_eq!(scenario.events(), committed(1, settles));
@@ -159,7 +168,10 @@ fn a_rollback_makes_deliveries_unacked_again_and_drops_publishes_and_returns() {
     assert_eq!(scenario.events(), [Event::Rollback(key(1, 1))]);
     scenario.send(1, ack(2, true));
     scenario.send(1, tx::Commit {});
-    let settles = vec![settle(10, Outcome::Acked), settle(20, Outcome::Acked)];
+    let settles = vec![
+        settle(10, Outcome::Acked),
+        together(settle(20, Outcome::Acked)),
+    ];
     assert_eq!(scenario.events(), committed(1, settles));
     scenario.expect(1, tx::CommitOk {});
     scenario.expect_nothing();
