@@ -70,6 +70,22 @@ class Broker:
             self._http_url = self._run_control("http")
         return self._http_url
 
+    def control_status(self):
+        """The process id, as the control command tells it now."""
+        return int(self._run_control("status"))
+
+    def tool(self, name, *arguments, stdin=""):
+        """Runs one of RabbitMQ's programs on the broker's machine: exit code, standard output, standard error."""
+        done = subprocess.run(
+            [*self._control, "tool", name, *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=CONTROL_LIMIT_SECS,
+            check=False,
+        )
+        return done.returncode, done.stdout, done.stderr
+
     @property
     def is_controlled(self):
         return self._control is not None

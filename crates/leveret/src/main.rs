@@ -1,5 +1,6 @@
 //! The binary: command line, logging, signals. Everything else is in the crates it wires together.
 
+mod app;
 mod certificates;
 mod cli;
 mod config;
@@ -13,6 +14,7 @@ mod tls_settings;
 use std::{fmt::Display, process::ExitCode};
 
 use clap::Parser;
+use leveret_ctl::{Called, Ran};
 
 use crate::{
     cli::{Arguments, Command, StorageCommand},
@@ -29,6 +31,12 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 const START_FAILED: u8 = 1;
 
 fn main() -> ExitCode {
+    // First of all: a health check of every few seconds should cost no more than its question.
+    if let Some(called) = Called::from_environment()
+        && let Ran::Ended(code) = called.run()
+    {
+        return code;
+    }
     let arguments = Arguments::parse();
     match &arguments.command {
         None => serve(&arguments),

@@ -8,23 +8,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leveret_management::{BoundListener, HttpError, ImportError, Management, import_file};
-use leveret_runtime::{Amount, Broker, Limits, NodeOptions, StartError, StartOptions};
-use leveret_server::{BindError, Listeners, Server};
+use leveret_management::{BoundListener, HttpError, ImportError, Node};
+use leveret_runtime::{Amount, Limits, NodeOptions, StartError, StartOptions};
+use leveret_server::{BindError, Listeners};
 use leveret_store::SyncMode;
 use leveret_tls::{Tls, TlsError};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::{error, info, warn};
+use tracing::info;
 
 use crate::{
+    app::{self, App, Bound, Plan, Port, Ports, Process},
     certificates,
     config::{Bytes, Endpoint, OptionalEndpoint, QueueType, Settings, Storage, StorageSync},
-    connection_settings, tls_settings,
+    tls_settings,
 };
-
-/// Exit code when storage fails while the broker runs. A supervisor restarts it, and recovery finds
-/// everything that was confirmed.
-const STORAGE_FAILED: i32 = 3;
 
 /// AMQP's port.
 const AMQP_PORT: u16 = 5672;
@@ -40,9 +37,6 @@ const METRICS_PORT: u16 = 15692;
 
 /// How long a commit may stay unsynced with `--storage-sync interval`.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
-
-/// How long connected clients have to answer a close when the broker stops.
-const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Threads that read stored messages back; a cold queue needs one for some milliseconds.
 const BLOCKING_THREADS_MAX: usize = 4;
@@ -121,28 +115,25 @@ async fn serve(settings: &Settings, started: Instant) -> Result<(), RunError> {
             disk_free: of_total(settings.disk_free_limit, settings.total_memory),
         },
     };
-    let broker = Broker::start(&options, |failure| {
-        error!(%failure, "storage failed: nothing can be promised any more, stopping");
-        std::process::exit(STORAGE_FAILED);
-    })?;
-    if let Some(path) = &settings.definitions {
-        // Before anybody is let in.
-        import_file(&broker, path).await?;
-    }
-    let ports = Ports {
-        amqp: listeners.addresses(),
-        amqps: listeners.tls_addresses(),
-        http: http.iter().map(Port::of).collect(),
-        metrics: metrics.iter().map(Port::of).collect(),
+    let bound = Bound {
+        amqp: listeners,
+        http,
+        metrics,
     };
-    let amqp = (ports.amqp.clone(), ports.amqps.clone());
-    let management = Management::start(broker.clone(), amqp, http, metrics);
-    let server = Server::start(
-        listeners,
-        broker.clone(),
-        Arc::new(connection_settings::of(settings)),
-        &tls_settings::server_options(settings),
-    );
+    let ports = bound.ports();
+    let name = options.node.name.clone();
+    let data_dir = options.data_dir.clone();
+    let plan = Plan {
+        options,
+        settings,
+        amqp_tls: amqp_tls.clone(),
+        http_tls: http_tls.clone(),
+        ports: ports.clone(),
+    };
+    let (node, mut orders) = Node::new(app::facts(&name, data_dir));
+    // From the first moment, so that who waits for the broker finds somebody to ask.
+    let _admin_socket = app::admin_socket(&node, &name);
+    let app = App::start(&plan, bound, &node).await?;
     let fresh = certificates::keep_fresh(amqp_tls.into_iter().chain(http_tls).collect());
     let fresh = tokio::spawn(fresh);
     if let Some(path) = &settings.ports_file {
@@ -181,19 +172,25 @@ async fn serve(settings: &Settings, started: Instant) -> Result<(), RunError> {
         "Server startup complete in {:.1} ms",
         started_in.as_secs_f64() * 1000.0
     );
-    let name = tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
+    let mut process = Process {
+        plan,
+        node,
+        app: Some(app),
     };
-    info!("{name} received, stopping");
-    drop(management);
+    let reason = loop {
+        tokio::select! {
+            _ = terminate.recv() => break "SIGTERM",
+            _ = interrupt.recv() => break "SIGINT",
+            Some(ordered) = orders.recv() => if process.carry_out(ordered).await {
+                break "an order to stop";
+            },
+        }
+    };
+    info!("{reason} received, stopping");
     fresh.abort();
-    // A second signal is not an emergency exit: what is confirmed is on disk, so SIGKILL is.
-    if !server.stop(CLOSE_DEADLINE).await {
-        warn!("some clients did not answer the close in time");
+    if let Some(app) = process.app.take() {
+        app.stop(&process.node).await?;
     }
-    broker.drain().await;
-    broker.stop()?;
     if let Some(path) = &settings.pid_file {
         // Whoever waits for the broker must not take the next process of this number for it.
         let _ = fs::remove_file(path);
@@ -207,7 +204,7 @@ fn node_options(settings: &Settings) -> NodeOptions {
         loopback_users: settings.loopback_users.clone(),
         connection_max: settings.connection_max,
         channel_max: settings.channel_max_per_node,
-        name: node_name(settings.node_name.as_deref()),
+        name: leveret_ctl::node_name(settings.node_name.as_deref()),
         default_user: settings.default_user.clone(),
         default_password: settings.default_pass.clone(),
         default_vhost: settings.default_vhost.clone(),
@@ -240,18 +237,6 @@ fn of_total(amount: Amount, total: Option<Bytes>) -> Amount {
         (Amount::Share(share), Some(Bytes(total))) => Amount::Bytes((total as f64 * share) as u64),
         (amount, _) => amount,
     }
-}
-
-/// As RabbitMQ names its nodes: what stands behind the sign is the machine's name unless said otherwise.
-fn node_name(given: Option<&str>) -> String {
-    let name = given.unwrap_or("rabbit");
-    if name.contains('@') {
-        return name.to_owned();
-    }
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = host.trim().split('.').next().unwrap_or_default();
-    let host = if host.is_empty() { "localhost" } else { host };
-    format!("{name}@{host}")
 }
 
 fn load(settings: Option<leveret_tls::TlsSettings>) -> Result<Option<Arc<Tls>>, TlsError> {
@@ -287,28 +272,6 @@ fn bind_endpoint(endpoint: Endpoint, option: &'static str) -> Result<BoundListen
     let (wanted, better) = endpoint.addresses();
     let bound = better.and_then(|address| BoundListener::bind(address, option).ok());
     bound.map_or_else(|| BoundListener::bind(wanted, option), Ok)
-}
-
-/// The addresses in use.
-struct Ports {
-    amqp: Vec<SocketAddr>,
-    amqps: Vec<SocketAddr>,
-    http: Vec<Port>,
-    metrics: Vec<Port>,
-}
-
-struct Port {
-    address: SocketAddr,
-    with_tls: bool,
-}
-
-impl Port {
-    const fn of(listener: &BoundListener) -> Self {
-        Self {
-            address: listener.address(),
-            with_tls: listener.is_encrypted(),
-        }
-    }
 }
 
 /// Binds what was asked for, else port 5672 of every address, and 5671 of them if there is a certificate.

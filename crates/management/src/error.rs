@@ -53,6 +53,15 @@ impl Refused {
         Self::new(StatusCode::NOT_FOUND, "not_found", reason)
     }
 
+    /// The broker was stopped and the process lives on.
+    pub(crate) fn stopped() -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "not_running",
+            "the broker is not running on this node",
+        )
+    }
+
     /// The visitor is known and may not.
     pub(crate) fn not_authorised(reason: &str) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "not_authorised", reason)

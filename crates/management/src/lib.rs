@@ -14,6 +14,7 @@ mod listener;
 mod lists;
 mod metrics;
 mod metrics_text;
+mod node;
 mod rates;
 mod reply;
 mod request;
@@ -25,6 +26,7 @@ mod visitor;
 
 pub use self::{
     listener::{BoundListener, HttpError},
+    node::{AdminSocket, Node, NodeFacts, Order, Ordered, Phase},
     resource::definitions::{ImportError, import_file},
     server::{Listening, ListeningHttp, Management},
 };

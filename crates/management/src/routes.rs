@@ -55,6 +55,7 @@ const GET_POST: &[(&str, Needs)] = &[("GET", Management), ("POST", Management)];
 const GET_DELETE: &[(&str, Needs)] = &[("GET", Management), ("DELETE", Management)];
 const POST: &[(&str, Needs)] = &[("POST", Management)];
 const DELETE: &[(&str, Needs)] = &[("DELETE", Management)];
+const ORDER: &[(&str, Needs)] = &[("POST", Administrator)];
 
 pub(crate) const ROUTES: &[Route] = &[
     route("aliveness-test/*", READ),
@@ -183,6 +184,24 @@ pub(crate) const ROUTES: &[Route] = &[
     route("vhosts/*/permissions", &[("GET", Administrator)]),
     route("vhosts/*/topic-permissions", &[("GET", Administrator)]),
     route("whoami", READ),
+    route("x/node", &[("GET", Administrator)]),
+    route(
+        "x/node/alarms/*",
+        &[("PUT", Administrator), ("DELETE", Administrator)],
+    ),
+    route("x/node/authenticate", ORDER),
+    route("x/node/channels", &[("GET", Administrator)]),
+    route("x/node/close-connections", ORDER),
+    route("x/node/connections", &[("GET", Administrator)]),
+    route("x/node/consumers", &[("GET", Administrator)]),
+    route("x/node/disk-free-limit", &[("PUT", Administrator)]),
+    route("x/node/memory-limit", &[("PUT", Administrator)]),
+    route("x/node/queues", &[("GET", Administrator)]),
+    route("x/node/reset", ORDER),
+    route("x/node/start-app", ORDER),
+    route("x/node/status", &[("GET", Administrator)]),
+    route("x/node/stop", ORDER),
+    route("x/node/stop-app", ORDER),
 ];
 
 /// The route of a path; a word of the list beats a name.
@@ -324,6 +343,7 @@ mod tests {
             "vhosts",
             "user-limits",
             "vhost-limits",
+            "x",
         ] {
             let of_word = ROUTES
                 .iter()

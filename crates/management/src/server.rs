@@ -1,7 +1,7 @@
 //! What is served where, and what every request goes through.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -20,9 +20,11 @@ use crate::{
     error::Refused,
     listener::{BoundListener, IsEncrypted},
     metrics,
+    node::Node,
     rates::Rates,
     reply::{self, Reply},
     request::{self, Request},
+    resource::control,
     routes,
     visitor::{Needs, Visitor},
 };
@@ -87,6 +89,7 @@ impl Api {
 /// The API and the metrics, while they are served.
 #[derive(Debug)]
 pub struct Management {
+    node: Arc<Node>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -94,6 +97,7 @@ impl Management {
     /// Serves what is bound; `amqp` and `amqps` are where AMQP clients are served.
     #[must_use]
     pub fn start(
+        node: &Arc<Node>,
         broker: Arc<Broker>,
         (amqp, amqps): (Vec<SocketAddr>, Vec<SocketAddr>),
         http: Vec<BoundListener>,
@@ -105,14 +109,15 @@ impl Management {
             http: http.iter().map(ListeningHttp::from).collect(),
             metrics: metrics.iter().map(ListeningHttp::from).collect(),
         };
-        let api = Arc::new(Api::of(broker, listening));
-        let pages = Router::new().fallback(answer).with_state(api.clone());
+        node.set_api(Some(Arc::new(Api::of(broker, listening))));
+        let pages = Router::new().fallback(answer).with_state(node.clone());
         let http = http.into_iter().map(|bound| serve(bound, pages.clone()));
-        let scrapes = Router::new().fallback(scrape).with_state(api);
+        let scrapes = Router::new().fallback(scrape).with_state(node.clone());
         let metrics = metrics
             .into_iter()
             .map(|bound| serve(bound, scrapes.clone()));
         Self {
+            node: node.clone(),
             tasks: http.chain(metrics).collect(),
         }
     }
@@ -121,6 +126,7 @@ impl Management {
 impl Drop for Management {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
+        self.node.set_api(None);
     }
 }
 
@@ -132,22 +138,43 @@ fn serve(listener: BoundListener, router: Router) -> JoinHandle<()> {
     })
 }
 
-async fn scrape(State(api): State<Arc<Api>>, request: http::Request<Body>) -> Response<Body> {
-    metrics::answer(&api, request.uri().path(), request.uri().query())
+async fn scrape(State(node): State<Arc<Node>>, request: http::Request<Body>) -> Response<Body> {
+    match node.api() {
+        Some(api) => metrics::answer(&api, request.uri().path(), request.uri().query()),
+        None => reply::response(Err(Refused::stopped()), false),
+    }
 }
 
 async fn answer(
-    State(api): State<Arc<Api>>,
+    State(node): State<Arc<Node>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     Extension(IsEncrypted(is_encrypted)): Extension<IsEncrypted>,
     request: http::Request<Body>,
 ) -> Response<Body> {
-    reply::response(outcome(&api, peer, request).await, is_encrypted)
+    let outcome = outcome(&node, Origin::Network(peer.ip()), request).await;
+    reply::response(outcome, is_encrypted)
+}
+
+/// Answers who came through the administrators' socket.
+pub(crate) async fn answer_administrator(
+    State(node): State<Arc<Node>>,
+    request: http::Request<Body>,
+) -> Response<Body> {
+    reply::response(outcome(&node, Origin::Machine, request).await, false)
+}
+
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy)]
+enum Origin {
+    /// Who asks proves it by a password.
+    Network(IpAddr),
+    /// The administrators' socket, which opens to them only.
+    Machine,
 }
 
 async fn outcome(
-    api: &Api,
-    peer: SocketAddr,
+    node: &Node,
+    origin: Origin,
     request: http::Request<Body>,
 ) -> Result<Reply, Refused> {
     let (parts, body) = request.into_parts();
@@ -179,16 +206,30 @@ async fn outcome(
             .collect(),
         headers: parts.headers,
         body,
-        peer: peer.ip(),
+        peer: match origin {
+            Origin::Network(peer) => peer,
+            Origin::Machine => Ipv4Addr::LOCALHOST.into(),
+        },
     };
     let needs = routes::needs(&request)?;
-    let visitor = if needs == Needs::Nothing {
-        Visitor::nobody()
-    } else {
-        Visitor::of(&api.broker, &request.headers, request.peer)?
+    let api = node.api();
+    let visitor = match (origin, needs, &api) {
+        (Origin::Machine, ..) => Visitor::of_machine(),
+        (Origin::Network(_), Needs::Nothing, _) => Visitor::nobody(),
+        (Origin::Network(peer), _, Some(api)) => Visitor::of(&api.broker, &request.headers, peer)?,
+        // Nobody can be told from anybody else.
+        (Origin::Network(_), _, None) => return Err(Refused::stopped()),
     };
     visitor.check(needs)?;
-    routes::carry_out(api, &visitor, &request).await
+    if let [x, of_node, rest @ ..] = request.path.as_slice()
+        && x == "x"
+        && of_node == "node"
+    {
+        let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
+        return control::answer(node, api.as_deref(), &request, &rest).await;
+    }
+    let api = api.ok_or_else(Refused::stopped)?;
+    routes::carry_out(&api, &visitor, &request).await
 }
 
 /// What is no part of the API.

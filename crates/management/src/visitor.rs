@@ -1,10 +1,10 @@
 //! Who asks, and what they may see.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use axum::http::{HeaderMap, StatusCode, header};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use leveret_core::directory::Directory;
+use leveret_core::{directory::Directory, rights::Rights};
 use leveret_runtime::Broker;
 use leveret_wire::value::ShortString;
 use tracing::warn;
@@ -31,6 +31,8 @@ pub(crate) enum Needs {
 pub(crate) struct Visitor {
     pub(crate) name: ShortString,
     pub(crate) tags: Vec<String>,
+    /// An administrator of this machine, known by the socket they came through; no user of the broker.
+    pub(crate) is_of_machine: bool,
 }
 
 impl Visitor {
@@ -39,7 +41,25 @@ impl Visitor {
         Self {
             name: ShortString::empty(),
             tags: Vec::new(),
+            is_of_machine: false,
         }
+    }
+
+    /// Who may open the administrators' socket.
+    pub(crate) fn of_machine() -> Self {
+        Self {
+            name: ShortString::empty(),
+            tags: vec!["administrator".to_owned()],
+            is_of_machine: true,
+        }
+    }
+
+    /// What the visitor may do in a vhost.
+    pub(crate) fn rights(&self, broker: &Broker, vhost: &ShortString) -> Arc<Rights> {
+        if self.is_of_machine {
+            return Arc::new(Rights::all(vhost.clone(), self.name.clone()));
+        }
+        broker.rights(vhost, &self.name)
     }
 
     /// The user whose credentials the request carries.
@@ -69,6 +89,7 @@ impl Visitor {
             Ok(user) => Ok(Self {
                 name: user.name,
                 tags: user.tags,
+                is_of_machine: false,
             }),
             Err(reason) => {
                 let name = String::from_utf8_lossy(name);

@@ -182,6 +182,8 @@ pub(crate) struct Alarms {
     gauges: Mutex<Gauges>,
     /// The store waits for space.
     out_of_space: AtomicBool,
+    /// Alarms that an operator switched on, whatever is measured.
+    by_hand: Mutex<Alarm>,
     /// The same as in `alarm`, for those who look at every read.
     is_on: AtomicBool,
     /// What transient messages may take of the memory limit, in bytes.
@@ -196,6 +198,7 @@ impl Alarms {
             limits: Mutex::new(limits),
             gauges: Mutex::default(),
             out_of_space: AtomicBool::new(false),
+            by_hand: Mutex::default(),
             is_on: AtomicBool::new(false),
             transient_max: AtomicU64::new(u64::MAX),
             alarm: watch::channel(Alarm::default()).0,
@@ -226,6 +229,12 @@ impl Alarms {
 
     pub(crate) fn set_limits(&self, limits: Limits) {
         *self.limits.lock() = limits;
+        self.look.notify_one();
+    }
+
+    /// Switches alarms on whatever is measured, or leaves them to what is.
+    pub(crate) fn set_by_hand(&self, change: impl FnOnce(&mut Alarm)) {
+        change(&mut self.by_hand.lock());
         self.look.notify_one();
     }
 
@@ -275,11 +284,13 @@ impl Alarms {
         let transient_max = gauges.memory_limit / TRANSIENT_SHARE;
         self.transient_max.store(transient_max, Ordering::Relaxed);
         let has_disk = store.free_bytes().is_some();
+        let by_hand = *self.by_hand.lock();
         let alarm = Alarm {
-            memory: gauges.memory_used > gauges.memory_limit,
-            disk: has_disk
-                && (gauges.disk_free < gauges.disk_free_limit
-                    || self.out_of_space.load(Ordering::Relaxed)),
+            memory: by_hand.memory || gauges.memory_used > gauges.memory_limit,
+            disk: by_hand.disk
+                || has_disk
+                    && (gauges.disk_free < gauges.disk_free_limit
+                        || self.out_of_space.load(Ordering::Relaxed)),
         };
         self.switch(alarm, gauges);
 

@@ -473,6 +473,11 @@ impl Broker {
         self.services.alarms.set_limits(limits);
     }
 
+    /// Switches alarms on by hand, as tests of clients do, or leaves them to what is measured again.
+    pub fn set_alarm_by_hand(&self, change: impl FnOnce(&mut Alarm)) {
+        self.services.alarms.set_by_hand(change);
+    }
+
     /// Waits until everything handed in so far is on disk and what was promised for it has left.
     pub async fn flush(&self) {
         self.services.barrier().await;

@@ -82,6 +82,10 @@ impl Directory {
         &self.path
     }
 
+    pub(crate) fn side_file(&self) -> PathBuf {
+        self.path.join(SIDE_FILE)
+    }
+
     pub(crate) fn rocksdb(&self) -> PathBuf {
         self.path.join(ROCKSDB)
     }

@@ -27,6 +27,7 @@ mod batch;
 mod committer;
 mod directory;
 mod error;
+mod forget;
 mod key;
 mod mark;
 mod options;
@@ -41,6 +42,7 @@ mod table;
 
 pub use committer::{Committer, Counters, Progress};
 pub use error::{CommitError, Damage, MissingCommits, OpenError, ReadError};
+pub use forget::forget;
 pub use options::{Options, SyncMode};
 pub use recovery::{AttemptsByQueue, Recovered, RecoveryReport};
 pub use repair::{Repaired, repair};

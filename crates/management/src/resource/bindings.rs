@@ -159,7 +159,7 @@ impl Between<'_> {
 }
 
 fn check(api: &Api, visitor: &Visitor, binding: &BindingRecord) -> Result<(), Refused> {
-    let rights = api.broker.rights(&binding.vhost, &visitor.name);
+    let rights = visitor.rights(&api.broker, &binding.vhost);
     let (kind, name) = match &binding.destination {
         Destination::Queue(name) => (ObjectKind::Queue, name),
         Destination::Exchange(name) => (ObjectKind::Exchange, name),

@@ -141,7 +141,7 @@ async fn patiently<T>(
     timeout(left, answer).await.ok()?.ok()
 }
 
-async fn shown_all(api: &Api, connections: Vec<OpenConnection>) -> Vec<Value> {
+pub(crate) async fn shown_all(api: &Api, connections: Vec<OpenConnection>) -> Vec<Value> {
     let states = inspected(connections).await;
     states
         .iter()

@@ -52,7 +52,7 @@ pub(crate) async fn answer(
         ("DELETE", [vhost, exchange]) => {
             let vhost = entered(api, visitor, vhost)?;
             let name = found(&vhost, exchange)?;
-            let rights = api.broker.rights(vhost.name(), &visitor.name);
+            let rights = visitor.rights(&api.broker, vhost.name());
             rights.check(Right::Configure, ObjectKind::Exchange, &name)?;
             vhost
                 .delete_exchange(&name, request.flag("if-unused"))
@@ -113,7 +113,7 @@ async fn put(
         internal: boolean(&object, "internal")?.unwrap_or(false),
         arguments: table_from_json(&request::nested(&object, "arguments")?)?,
     };
-    let rights = api.broker.rights(vhost.name(), &visitor.name);
+    let rights = visitor.rights(&api.broker, vhost.name());
     rights.check(Right::Configure, ObjectKind::Exchange, &name)?;
     let is_new = vhost.snapshot().exchange(&name).is_err();
     let alternate = declare.arguments.get(b"alternate-exchange");

@@ -61,7 +61,7 @@ pub(crate) async fn publish(
             )));
         }
     };
-    let rights = api.broker.rights(vhost.name(), &visitor.name);
+    let rights = visitor.rights(&api.broker, vhost.name());
     rights.check(Right::Write, ObjectKind::Exchange, &exchange)?;
     rights.check_topic(Right::Write, &exchange, &key)?;
     if let Some(user_id) = &properties.user_id
@@ -129,7 +129,7 @@ pub(crate) async fn get(
     }
     let truncate = integer(&object, "truncate")?;
     let truncate = truncate.and_then(|bytes| usize::try_from(bytes).ok());
-    let rights = api.broker.rights(vhost.name(), &visitor.name);
+    let rights = visitor.rights(&api.broker, vhost.name());
     rights.check(Right::Read, ObjectKind::Queue, &name)?;
     let count = usize::try_from(count.clamp(0, COUNT_MAX)).unwrap_or(0);
     let taken = take(api, &vhost, &name, count, outcome).await?;

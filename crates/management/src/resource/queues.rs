@@ -59,19 +59,22 @@ pub(crate) async fn answer(
         ("DELETE", [vhost, queue]) => {
             let vhost = entered(api, visitor, vhost)?;
             let (name, _) = found(api, &vhost, queue)?;
-            let rights = api.broker.rights(vhost.name(), &visitor.name);
+            let rights = visitor.rights(&api.broker, vhost.name());
             rights.check(Right::Configure, ObjectKind::Queue, &name)?;
             let (unused, empty) = (request.flag("if-unused"), request.flag("if-empty"));
             let deleted = vhost
                 .delete_queue(&name, NO_CONNECTION, unused, empty)
                 .await?;
             api.broker.tell_cancelled(&deleted.cancelled);
+            if visitor.is_of_machine {
+                return Ok(Reply::Json(json!({"messages": deleted.ready})));
+            }
             Ok(Reply::NoContent)
         }
         ("DELETE", [vhost, queue, "contents"]) => {
             let vhost = entered(api, visitor, vhost)?;
             let (name, _) = found(api, &vhost, queue)?;
-            let rights = api.broker.rights(vhost.name(), &visitor.name);
+            let rights = visitor.rights(&api.broker, vhost.name());
             rights.check(Right::Read, ObjectKind::Queue, &name)?;
             vhost.purge_queue(&name, NO_CONNECTION).await?;
             Ok(Reply::NoContent)
@@ -137,7 +140,7 @@ async fn put(
         auto_delete: boolean(&object, "auto_delete")?.unwrap_or(false),
         arguments: table_from_json(&request::nested(&object, "arguments")?)?,
     };
-    let rights = api.broker.rights(vhost.name(), &visitor.name);
+    let rights = visitor.rights(&api.broker, vhost.name());
     rights.check(Right::Configure, ObjectKind::Queue, &name)?;
     let is_new = vhost.snapshot().queue(&name).is_err();
     let dead_letter = declare.arguments.get(b"x-dead-letter-exchange");

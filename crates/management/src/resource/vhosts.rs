@@ -45,7 +45,8 @@ pub(crate) async fn answer(
             let name = name(vhost)?;
             let known = api.broker.directory().vhost(&name).cloned();
             let vhost = read(name, &request.object()?, known.as_deref())?;
-            put(api, vhost, known.is_none().then_some(&visitor.name)).await;
+            let is_users = known.is_none() && !visitor.is_of_machine;
+            put(api, vhost, is_users.then_some(&visitor.name)).await;
             Ok(Reply::put(known.is_none()))
         }
         ("DELETE", [vhost]) => match api.broker.delete_vhost(&name(vhost)?).await {

@@ -1,0 +1,161 @@
+//! `eval`: there is no Erlang here. What scripts in public ask for most is answered; all else is refused in words.
+
+use std::{
+    fs,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde_json::json;
+
+use crate::{
+    call::Call,
+    client::{Client, as_told},
+    command::Command,
+    failure::{DATA, Failure, USAGE},
+    format::Output,
+};
+
+const GROUP: &str = "Operations";
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new(
+        "eval",
+        "Answers some expressions of Erlang that scripts ask for",
+        eval,
+    )
+    .group(GROUP)
+    .takes(1, 1, "<expression>"),
+    Command::new("eval_file", "The same with a file", eval_file)
+        .group(GROUP)
+        .takes(1, 1, "<file path>"),
+];
+
+/// What an expression asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Asked<'a> {
+    Node,
+    True,
+    DataDir,
+    Now,
+    SetAlarm(&'a str),
+    ClearAlarm(&'a str),
+    Unknown,
+}
+
+fn eval_file(call: &Call, client: &Client) -> Result<Output, Failure> {
+    let path = call.argument(0);
+    let text = fs::read_to_string(path).map_err(|error| {
+        Failure::validation(call, DATA, &format!("Bad argument: File {path}: {error}"))
+    })?;
+    answer(call, client, &text)
+}
+
+fn eval(call: &Call, client: &Client) -> Result<Output, Failure> {
+    answer(call, client, call.argument(0))
+}
+
+fn answer(call: &Call, client: &Client, expression: &str) -> Result<Output, Failure> {
+    let expression = normal(expression);
+    let text = match asked(&expression) {
+        Asked::Unknown => {
+            return Err(Failure::validation(
+                call,
+                USAGE,
+                "this broker does not run on Erlang and answers a few expressions only; docs/cli.md lists them",
+            ));
+        }
+        Asked::Node => {
+            client.get("x/node")?;
+            format!("'{}'", client.node)
+        }
+        Asked::True => {
+            client.get("x/node")?;
+            "true".to_owned()
+        }
+        Asked::DataDir => {
+            let status = client.get("x/node/status")?;
+            format!("{}", status["data_directory"])
+        }
+        Asked::Now => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            now.unwrap_or_default().as_nanos().to_string()
+        }
+        Asked::SetAlarm(source) => {
+            let path = format!("x/node/alarms/{source}");
+            client.change("PUT", &path, Some(&json!({})), as_told)?;
+            "ok".to_owned()
+        }
+        Asked::ClearAlarm(source) => {
+            client.change("DELETE", &format!("x/node/alarms/{source}"), None, as_told)?;
+            "ok".to_owned()
+        }
+    };
+    Ok(Output::Verbatim(text))
+}
+
+/// Without spaces, quotes around atoms and the full stop.
+fn normal(expression: &str) -> String {
+    let kept = expression
+        .chars()
+        .filter(|c| !c.is_whitespace() && *c != '\'');
+    let kept: String = kept.collect();
+    kept.trim_end_matches('.').to_owned()
+}
+
+fn asked(expression: &str) -> Asked<'_> {
+    match expression {
+        "node()" | "erlang:node()" => return Asked::Node,
+        "rabbit_nodes:reached_target_cluster_size()"
+        | "rabbit:is_running()"
+        | "lists:keymember(rabbit,1,application:which_applications())" => return Asked::True,
+        "rabbit_mnesia:dir()" | "rabbit:data_dir()" => return Asked::DataDir,
+        "os:system_time()" | "erlang:system_time()" => return Asked::Now,
+        _ => {}
+    }
+    let between = |head: &str, tail: &str| {
+        let source = expression.strip_prefix(head)?.strip_suffix(tail)?;
+        ["memory", "disk"]
+            .into_iter()
+            .find(|known| *known == source)
+    };
+    if let Some(source) = between("rabbit_alarm:set_alarm({{resource_limit,", ",node()},[]})") {
+        return Asked::SetAlarm(source);
+    }
+    if let Some(source) = between("rabbit_alarm:clear_alarm({resource_limit,", ",node()})") {
+        return Asked::ClearAlarm(source);
+    }
+    Asked::Unknown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_are_known_however_they_are_spaced() {
+        for (text, expected) in [
+            ("node().", Asked::Node),
+            ("rabbit_nodes:reached_target_cluster_size().", Asked::True),
+            (
+                "lists:keymember(rabbit, 1, application:which_applications()).",
+                Asked::True,
+            ),
+            ("rabbit_mnesia:dir().", Asked::DataDir),
+            (
+                "rabbit_alarm:set_alarm({{resource_limit, memory, node()}, []}).",
+                Asked::SetAlarm("memory"),
+            ),
+            (
+                "rabbit_alarm:clear_alarm({resource_limit,disk,node()}).",
+                Asked::ClearAlarm("disk"),
+            ),
+            ("erlang:halt().", Asked::Unknown),
+            (
+                "rabbit_alarm:set_alarm({{resource_limit, ../x, node()}, []}).",
+                Asked::Unknown,
+            ),
+        ] {
+            assert_eq!(asked(&normal(text)), expected, "{text}");
+        }
+    }
+}

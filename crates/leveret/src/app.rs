@@ -1,0 +1,296 @@
+//! What `stop_app` stops and `start_app` starts again: the broker with its listeners, while the process lives on.
+
+use std::{
+    io,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use leveret_management::{
+    AdminSocket, BoundListener, Management, Node, NodeFacts, Order, Ordered, Phase, import_file,
+};
+use leveret_runtime::{Broker, StartError, StartOptions};
+use leveret_server::{Listeners, Server};
+use leveret_store::OpenError;
+use leveret_tls::Tls;
+use tokio::time::sleep;
+use tracing::{error, info, warn};
+
+use crate::{config::Settings, connection_settings, run::RunError, tls_settings};
+
+/// Exit code when storage fails while the broker runs. A supervisor restarts it, and recovery finds
+/// everything that was confirmed.
+const STORAGE_FAILED: i32 = 3;
+
+/// How long connected clients have to answer a close when the broker stops.
+const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long a stopped broker's last tasks have to let go of its data directory before the next start gives up.
+const RELEASE_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Between two looks whether they have.
+const RELEASE_LOOK: Duration = Duration::from_millis(10);
+
+/// How a broker starts, the first time and every time after.
+pub(crate) struct Plan<'a> {
+    pub(crate) options: StartOptions,
+    pub(crate) settings: &'a Settings,
+    pub(crate) amqp_tls: Option<Arc<Tls>>,
+    pub(crate) http_tls: Option<Arc<Tls>>,
+    /// Those of the first time, which port 0 stood for.
+    pub(crate) ports: Ports,
+}
+
+/// What is bound and not served yet.
+pub(crate) struct Bound {
+    pub(crate) amqp: Listeners,
+    pub(crate) http: Vec<BoundListener>,
+    pub(crate) metrics: Vec<BoundListener>,
+}
+
+/// The addresses in use.
+#[derive(Debug, Clone)]
+pub(crate) struct Ports {
+    pub(crate) amqp: Vec<SocketAddr>,
+    pub(crate) amqps: Vec<SocketAddr>,
+    pub(crate) http: Vec<Port>,
+    pub(crate) metrics: Vec<Port>,
+}
+
+/// One of HTTP.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Port {
+    pub(crate) address: SocketAddr,
+    pub(crate) with_tls: bool,
+}
+
+impl Port {
+    const fn of(listener: &BoundListener) -> Self {
+        Self {
+            address: listener.address(),
+            with_tls: listener.is_encrypted(),
+        }
+    }
+}
+
+impl Bound {
+    pub(crate) fn ports(&self) -> Ports {
+        Ports {
+            amqp: self.amqp.addresses(),
+            amqps: self.amqp.tls_addresses(),
+            http: self.http.iter().map(Port::of).collect(),
+            metrics: self.metrics.iter().map(Port::of).collect(),
+        }
+    }
+
+    /// The same addresses again.
+    fn again(plan: &Plan<'_>) -> Result<Self, RunError> {
+        let ports = &plan.ports;
+        let mut amqp = Listeners::bind_all_of(&ports.amqp, &[])?;
+        if let Some(tls) = &plan.amqp_tls {
+            amqp.bind_tls(&ports.amqps, &[], tls)?;
+        }
+        for path in &plan.settings.unix_listen {
+            amqp.bind_unix(path)?;
+        }
+        if plan.settings.proxy_protocol {
+            amqp.expect_proxy_headers();
+        }
+        let http = |ports: &[Port], option| -> Result<Vec<_>, RunError> {
+            let mut bound = Vec::new();
+            for Port { address, with_tls } in ports {
+                let listener = BoundListener::bind(*address, option)?;
+                bound.push(match plan.http_tls.as_ref().filter(|_| *with_tls) {
+                    Some(tls) => listener.with_tls(tls.clone()),
+                    None => listener,
+                });
+            }
+            Ok(bound)
+        };
+        Ok(Self {
+            amqp,
+            http: http(&ports.http, "--http-listen")?,
+            metrics: http(&ports.metrics, "--metrics-listen")?,
+        })
+    }
+}
+
+/// A broker that serves.
+pub(crate) struct App {
+    broker: Arc<Broker>,
+    management: Management,
+    server: Server,
+}
+
+impl App {
+    /// Starts a broker on listeners that are bound.
+    pub(crate) async fn start(
+        plan: &Plan<'_>,
+        bound: Bound,
+        node: &Arc<Node>,
+    ) -> Result<Self, RunError> {
+        node.set_phase(Phase::Booting);
+        let broker = open(&plan.options).await?;
+        if let Some(path) = &plan.settings.definitions {
+            // Before anybody is let in.
+            import_file(&broker, path).await?;
+        }
+        let amqp = (bound.amqp.addresses(), bound.amqp.tls_addresses());
+        let management = Management::start(node, broker.clone(), amqp, bound.http, bound.metrics);
+        let server = Server::start(
+            bound.amqp,
+            broker.clone(),
+            Arc::new(connection_settings::of(plan.settings)),
+            &tls_settings::server_options(plan.settings),
+        );
+        node.set_phase(Phase::Running);
+        Ok(Self {
+            broker,
+            management,
+            server,
+        })
+    }
+
+    /// Stops in order: what is confirmed is stored, clients are told.
+    pub(crate) async fn stop(self, node: &Node) -> Result<(), RunError> {
+        node.set_phase(Phase::Stopped);
+        drop(self.management);
+        // A second signal is not an emergency exit: what is confirmed is on disk, so SIGKILL is.
+        if !self.server.stop(CLOSE_DEADLINE).await {
+            warn!("some clients did not answer the close in time");
+        }
+        self.broker.drain().await;
+        Ok(self.broker.stop()?)
+    }
+}
+
+/// Opens the data directory. The last tasks of a broker that was stopped a moment ago may still let go of it.
+async fn open(options: &StartOptions) -> Result<Arc<Broker>, RunError> {
+    let asked = Instant::now();
+    loop {
+        let started = Broker::start(options, |failure| {
+            error!(%failure, "storage failed: nothing can be promised any more, stopping");
+            std::process::exit(STORAGE_FAILED);
+        });
+        match started {
+            Err(StartError::Open(OpenError::Locked { pid, .. }))
+                if pid == Some(std::process::id()) && asked.elapsed() < RELEASE_DEADLINE =>
+            {
+                sleep(RELEASE_LOOK).await;
+            }
+            Err(error) => return Err(error.into()),
+            Ok(broker) => return Ok(broker),
+        }
+    }
+}
+
+/// A process that carries out orders until it is told to end.
+pub(crate) struct Process<'a> {
+    pub(crate) plan: Plan<'a>,
+    pub(crate) node: Arc<Node>,
+    pub(crate) app: Option<App>,
+}
+
+impl Process<'_> {
+    /// Carries one order out; whether it was to end. Never half: whoever waits for signals too does not wait in here.
+    pub(crate) async fn carry_out(&mut self, ordered: Ordered) -> bool {
+        let outcome = match ordered.order {
+            Order::Stop => {
+                ordered.done(Ok(()));
+                return true;
+            }
+            Order::StopApp => self.stop_app().await,
+            Order::StartApp => self.start_app().await,
+            Order::Reset => self.reset().await,
+        };
+        if let Err(reason) = &outcome {
+            warn!("{reason}");
+        }
+        ordered.done(outcome);
+        false
+    }
+
+    async fn stop_app(&mut self) -> Result<(), String> {
+        let Some(app) = self.app.take() else {
+            return Ok(());
+        };
+        info!("told to stop the broker; the process stays");
+        let stopped = app.stop(&self.node).await;
+        stopped.map_err(|error| error.to_string())
+    }
+
+    async fn start_app(&mut self) -> Result<(), String> {
+        if self.app.is_some() {
+            return Ok(());
+        }
+        let bound = Bound::again(&self.plan).map_err(|error| error.to_string())?;
+        match App::start(&self.plan, bound, &self.node).await {
+            Ok(app) => {
+                self.app = Some(app);
+                info!("Server startup complete, told to start again");
+                Ok(())
+            }
+            Err(error) => {
+                self.node.set_phase(Phase::Stopped);
+                Err(error.to_string())
+            }
+        }
+    }
+
+    async fn reset(&self) -> Result<(), String> {
+        if self.app.is_some() {
+            return Err("the broker still runs: stop_app comes first".to_owned());
+        }
+        let Some(dir) = self.plan.options.data_dir.clone() else {
+            return Ok(());
+        };
+        let asked = Instant::now();
+        loop {
+            match leveret_store::forget(&dir) {
+                Err(OpenError::Locked { pid, .. })
+                    if pid == Some(std::process::id()) && asked.elapsed() < RELEASE_DEADLINE =>
+                {
+                    sleep(RELEASE_LOOK).await;
+                }
+                Err(error) => return Err(error.to_string()),
+                Ok(()) => break,
+            }
+        }
+        info!("everything stored was forgotten, as told");
+        Ok(())
+    }
+}
+
+/// Opens the administrators' socket. Without it the broker serves all the same.
+pub(crate) fn admin_socket(node: &Arc<Node>, name: &str) -> Option<AdminSocket> {
+    let bound = leveret_ctl::socket::bind(name);
+    let served =
+        bound.and_then(|(listener, path)| AdminSocket::serve(listener, path, node.clone()));
+    match served {
+        Ok(socket) => Some(socket),
+        Err(reason) if reason.kind() == io::ErrorKind::AddrInUse => {
+            warn!(
+                "another broker is called {name} here and is the one that the command line finds; \
+                 --node-name gives this one a name of its own"
+            );
+            None
+        }
+        Err(reason) => {
+            warn!(%reason, "no socket for the command line; the HTTP API can do the same");
+            None
+        }
+    }
+}
+
+/// What administrators are told of the process.
+pub(crate) fn facts(name: &str, data_dir: Option<PathBuf>) -> NodeFacts {
+    NodeFacts {
+        name: name.to_owned(),
+        config_files: Vec::new(),
+        log_files: vec!["<stderr>".to_owned()],
+        enabled_plugins_file: Some(leveret_ctl::enabled_plugins_file()),
+        data_dir,
+    }
+}
