@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn a_slip_of_one_letter_is_recognised() {
         assert!(is_near("list_queues", "list_queue"));
-        assert!(is_near("list_queues", "list_quueus"));
+        assert!(is_near("list_queues", "list_qeuues"));
         assert!(is_near("ping", "pong"));
         assert!(!is_near("ping", "status"));
         let failure = find(Program::Ctl, "add_usr").expect_err("no such command");
