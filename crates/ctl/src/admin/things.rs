@@ -59,8 +59,10 @@ pub(super) fn declare(thing: &str, options: &Options) -> Result<Asked, Wrong> {
         "queue" | "stream" => {
             let name = segment(must(options, "name")?);
             let mut arguments = json_field(options, "arguments")?.unwrap_or_else(|| json!({}));
-            let kind = options.field("queue_type").or(options.field("type"));
-            let kind = kind.or((thing == "stream").then_some("stream"));
+            let kind = options
+                .field("queue_type")
+                .or_else(|| options.field("type"));
+            let kind = kind.or_else(|| (thing == "stream").then_some("stream"));
             if let (Some(kind), Value::Object(arguments)) = (kind, &mut arguments) {
                 arguments.insert("x-queue-type".to_owned(), kind.into());
             }
@@ -310,9 +312,11 @@ pub(super) fn get(options: &Options) -> Result<Asked, Wrong> {
     let count: u64 = count
         .parse()
         .map_err(|_| Wrong::NoJson("count", format!("{count} is no number")))?;
-    let mode = options.field("ackmode").or(options.field("ack_mode"));
+    let mode = options
+        .field("ackmode")
+        .or_else(|| options.field("ack_mode"));
     // What scripts of before said instead.
-    let mode = mode.unwrap_or(match options.field("requeue") {
+    let mode = mode.unwrap_or_else(|| match options.field("requeue") {
         Some("false") => "ack_requeue_false",
         _ => "ack_requeue_true",
     });
