@@ -105,7 +105,7 @@ impl Called {
 fn by_name(name: &str) -> Option<As> {
     match name {
         "rabbitmqadmin" => return Some(As::Admin),
-        "rabbitmq-server" => return Some(As::Server),
+        SERVER => return Some(As::Server),
         _ => {}
     }
     let mut programs = Program::ALL.into_iter();
@@ -116,11 +116,15 @@ fn by_name(name: &str) -> Option<As> {
 
 const DETACHED: &str = "-detached";
 
+const SERVER: &str = "rabbitmq-server";
+
 /// Starts the broker in the background and ends; it does not wait until it serves.
 fn detach(arguments: &[String]) -> u8 {
     let rest = arguments.iter().filter(|word| *word != DETACHED);
     let started = env::current_exe().and_then(|program| {
         Command::new(program)
+            // By this name it looks where RabbitMQ's settings are.
+            .arg0(SERVER)
             .args(rest)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
