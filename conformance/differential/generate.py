@@ -4,8 +4,8 @@ A profile weighs the kinds of steps and chooses the arguments that queues get, s
 enough to get deep into it. The generator keeps a rough idea of what exists, to be right most of the time; whether a
 step succeeds is the brokers' affair.
 
-Left out on purpose: `global=True` with a prefetch, which Leveret is going to give its old meaning (a deliberate
-difference), and messages that expire behind others without `x-expiry: lazy`, which leave at their time in Leveret and
+Left out on purpose: `global=True` with a prefetch, but in the profile `shared_prefetch`, whose peer has to permit it (to
+others it is a prefetch of each consumer); and messages that expire behind others without `x-expiry: lazy`, which leave at their time in Leveret and
 at the head of the queue in RabbitMQ (docs/compatibility.md, "message TTL"). To RabbitMQ that argument is unknown.
 """
 
@@ -29,7 +29,9 @@ class Profile:
     argument_count: tuple[int, ...] = (0, 0, 1)
     types: tuple[str, ...] = ("direct", "fanout", "topic")
     odd: float = 0.05
+    alternates: float = 0.2
     prepare: tuple[str, ...] = ("queue", "queue")
+    queue_type: str = ""
 
 
 BASE = {"publish": 10, "get": 4, "consume": 4, "settle": 8, "cancel": 1, "declare_queue": 2, "close": 1, "qos": 1}
@@ -82,6 +84,29 @@ PROFILES: dict[str, Profile] = {
     "priorities": Profile(
         {**BASE, "publish": 14, "purge": 1, "recover": 1},
         ("x-max-priority", "x-max-priority", "x-max-length", "x-message-ttl", "x-single-active-consumer"), (1, 2)),
+    "bursts": Profile(
+        # Without confirms: whether one comes before a later publish closes the channel is chance.
+        {**BASE, "burst": 12, "publish": 3, "settle": 3, "recover": 1},
+        ("x-max-priority", "x-max-length", "x-message-ttl", "x-single-active-consumer", *DYING), (0, 1, 1, 2)),
+    "routes": Profile(
+        {"declare_exchange": 4, "bind": 8, "unbind": 2, "bind_exchange": 10, "unbind_exchange": 3, "publish": 16,
+         "delete_exchange": 2, "declare_queue": 1, "confirm": 1},
+        types=("direct", "fanout", "topic", "headers"), alternates=0.6,
+        prepare=("queue", "queue", "exchange", "exchange", "exchange", "bind", "bind", "bind_exchange")),
+    "quorum": Profile(
+        # Without get: RabbitMQ counts whoever got a message as a consumer until it is settled.
+        {**BASE, "get": 0, "consume": 6, "settle": 12, "recover": 1, "purge": 1, "confirm": 1, "burst": 2},
+        ("x-max-length", "x-message-ttl", "x-delivery-limit", "x-single-active-consumer", *DYING), (0, 1, 1, 2),
+        queue_type="quorum"),
+    "quorum_arguments": Profile(
+        {"declare_queue": 12, "delete_queue": 6, "redeclare_queue": 4, "publish": 2},
+        tuple(words.QUEUE_ARGUMENTS), (0, 1, 1, 2), odd=0.3, prepare=(), queue_type="quorum"),
+    "stream_arguments": Profile(
+        {"declare_queue": 12, "delete_queue": 6, "redeclare_queue": 4, "purge": 1, "get": 1, "consume": 2},
+        tuple(words.QUEUE_ARGUMENTS), (0, 1, 1, 2), odd=0.3, prepare=(), queue_type="stream"),
+    "shared_prefetch": Profile(
+        {"publish": 10, "consume": 6, "settle": 12, "qos_shared": 4, "qos": 1, "cancel": 2, "close": 1},
+        ("x-max-priority",), (0, 0, 1), prepare=("queue", "qos_shared")),
     "properties": Profile({"publish": 10, "get": 8, "consume": 1, "bind": 1}, odd=0.3),
     "odd": Profile(
         {**BASE, "odd_method": 8, "wrong_tag": 2, "declare_exchange": 2, "bind": 2, "passive": 2, "purge": 1,
@@ -119,7 +144,8 @@ class Generator:
     nameless_tags: int = 0
 
     def sequence(self) -> list[Step]:
-        prepared = {"queue": self.declare_queue, "exchange": self.declare_exchange, "bind": self.bind}
+        prepared = {"queue": self.declare_queue, "exchange": self.declare_exchange, "bind": self.bind,
+                    "bind_exchange": self.bind_exchange, "qos_shared": self.qos_shared}  # fmt: skip
         for kind in self.profile.prepare:
             prepared[kind]()
         kinds, weights = zip(*self.profile.weights.items(), strict=True)
@@ -185,7 +211,8 @@ class Generator:
             if not self.is_odd():
                 arguments["x-dead-letter-exchange"] = self.dice.choice(["", "diff-x1"])
         if arguments.keys() & {"x-message-ttl", "x-max-priority"} or "x-message-ttl" in self.profile.arguments:
-            arguments["x-expiry"] = "lazy"
+            if self.profile.queue_type != "stream":
+                arguments["x-expiry"] = "lazy"
         return arguments
 
     def declare_queue(self) -> None:
@@ -193,8 +220,12 @@ class Generator:
         if name in self.queues and self.chance(0.7):
             name = self.dice.choice(words.QUEUES)
         arguments, flags = self.queue_arguments(), self.flags(durable=0.6, auto_delete=0.1)
-        if "x-expiry" not in arguments:
+        if "x-expiry" not in arguments and self.profile.queue_type != "stream":
             arguments["x-expiry"] = "lazy"
+        if self.profile.queue_type and not (self.is_odd() and self.is_odd()):
+            arguments["x-queue-type"] = self.profile.queue_type
+            if not self.is_odd():
+                flags = {"durable": True}
         self.queues.setdefault(name, {**flags, "arguments": arguments})
         self.add("queue.declare", queue=name, **flags, arguments=arguments, **self.flags(nowait=0.05))
 
@@ -250,7 +281,7 @@ class Generator:
         kind = self.dice.choice(words.ODD_TYPES if self.is_odd() else self.profile.types)
         flags = self.flags(durable=0.5, auto_delete=0.15, internal=0.1)
         arguments: dict[str, Any] = {}
-        if self.chance(0.2):
+        if self.chance(self.profile.alternates):
             wrong = self.is_odd()
             alternates = words.WRONG_TYPES if wrong else [*words.EXCHANGES, "diff-none", "", "amq.fanout"]
             arguments["alternate-exchange"] = self.dice.choice(alternates)
@@ -343,6 +374,10 @@ class Generator:
                 properties["headers"] = words.header_table(self.dice, self.dice.choice([0, 1, 2, 3]))
             if self.exchanges.get(exchange, {}).get("type") == "x-recent-history" and self.chance(0.2):
                 properties["headers"] = {words.NO_STORE: self.dice.choice([True, False, "true", 1])}
+            if self.profile.queue_type:
+                # Text that is none makes RabbitMQ fail with 541 on these types.
+                key = "k1" if key == "\udcff" else key
+                properties = {name: "t/x" if text == "\udcff" else text for name, text in properties.items()}
             body = f"m{self.bodies}" + "." * self.dice.choice([0, 0, 0, 2, 8, 20])
             flags = {**self.flags(mandatory=0.25), **({"immediate": True} if self.is_odd() and self.is_odd() else {})}
             self.add("publish", exchange=exchange, routing_key=key, body=body, **flags, properties=properties)
@@ -398,6 +433,20 @@ class Generator:
             self.add("basic.qos", prefetch_size=1)
         else:
             self.add("basic.qos", prefetch_count=self.dice.choice([0, 1, 1, 2, 3]))
+
+    def qos_shared(self) -> None:
+        self.add("basic.qos", prefetch_count=self.dice.choice([0, 1, 2, 2, 3, 5]), **{"global": True})
+
+    def burst(self) -> None:
+        """Publishes and settles of one channel that go out together."""
+        where = self.dice.choice(self.holders[-4:]) if self.holders else ("a", 1)
+        first = len(self.steps)
+        for _ in range(self.dice.randint(2, 4)):
+            self.dice.choice([self.publish, self.settle])()
+        for step in self.steps[first:]:
+            step.connection, step.channel = where
+            step.is_joined = True
+        self.steps[-1].is_joined = False
 
     # --- modes and ends
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import paths
-from frames.client import Endpoint
+from frames.client import Endpoint, SocketEnded
 from generate import PROFILES, generate
 from play import QUICK, SLOW, Player
 from shrink import shrink
@@ -76,6 +76,10 @@ class Pair:
             return None
         return ours, slow[0], at
 
+    def renew(self) -> None:
+        """One of the two ended a connection that only looks on."""
+        self.broker, self.peer = Player(self.broker.endpoint), Player(self.peer.endpoint)
+
     def differs(self, steps: list[Step]) -> bool:
         """For shrinking, which cannot take so long each time; what comes of it is looked at again."""
         return first_difference(self.broker.play("", steps), self.peer.play("", steps)) is not None
@@ -104,15 +108,40 @@ def signature(steps: list[Step], ours: Recording, theirs: Recording, at: int) ->
     return f"{method}: {' '.join(sorted({re.split('[=/]', word)[0].strip(DIGITS) for word in differing}))}"
 
 
+SHARED = """
+a1 queue.declare(queue='diff-q1', exclusive=True)
+a1 publish(routing_key='diff-q1', body='m1')
+a1 publish(routing_key='diff-q1', body='m2')
+a1 basic.qos(prefetch_count=1, shared=True)
+a1 basic.consume(queue='diff-q1', consumer_tag='c1')
+a1 basic.consume(queue='diff-q1', consumer_tag='c2')
+"""
+
+
+def shares_prefetch(peer: Player) -> bool:
+    """Whether `global` means the channel there, as where RabbitMQ is told to permit it."""
+    steps = [parse_step(line) for line in SHARED.splitlines() if line]
+    return not any("m2" in line for answer in peer.play("", steps).answers[:-1] for line in answer)
+
+
 def compare(pair: Pair, profiles: list[str], seeds: range, *, verbose: bool) -> tuple[int, int]:
     """Plays fresh sequences on both; how many agreed and how many did not."""
     seen: Counter[str] = Counter()
     played = 0
+    if "shared_prefetch" in profiles and not shares_prefetch(pair.peer):
+        print("shared_prefetch: not played, the peer takes it as a prefetch of each consumer", flush=True)
+        profiles = [profile for profile in profiles if profile != "shared_prefetch"]
     for seed in seeds:
         for profile in profiles:
             title, steps = f"{profile} {seed}", generate(profile, seed)
             played += 1
-            found = pair.difference(title, steps)
+            try:
+                found = pair.difference(title, steps)
+            except SocketEnded as ended:
+                print(f"{title}: not played to its end: {ended}", flush=True)
+                pair.undecided += 1
+                pair.renew()
+                continue
             if found is None:
                 continue
             kind = signature(steps, *found)
@@ -121,8 +150,12 @@ def compare(pair: Pair, profiles: list[str], seeds: range, *, verbose: bool) -> 
                 print(f"{title}: again {kind}", flush=True)
                 continue
             print(f"{title}: {kind}", flush=True)
-            short = shrink(steps[: found[2] + 1], pair.differs)
-            tell(title, *(pair.difference(title, short) or found))
+            try:
+                short = shrink(steps[: found[2] + 1], pair.differs)
+                tell(title, *(pair.difference(title, short) or found))
+            except SocketEnded:
+                pair.renew()
+                tell(title, *found)
         if verbose and seed % 5 == 0:
             print(f"seed {seed}: {played} played, {seen.total()} differ, {pair.undecided} undecided", flush=True)
     return played - seen.total(), seen.total()

@@ -31,6 +31,10 @@ STILL = {
 """Methods that move no message and no consumer, if they are not refused. A bind may: `x-recent-history`."""
 
 
+UNANSWERED = {"publish", "basic.ack", "basic.nack", "basic.reject"}
+"""Methods that can go out with the next one, since no answer belongs to them."""
+
+
 @dataclass(frozen=True)
 class Patience:
     """`rounds` that agree mean that all is quiet; between rounds it may be left alone for a moment."""
@@ -90,6 +94,8 @@ class Game:
         else:
             book = link.book(step.channel)
             lines = self._do(link, book, step)
+            if step.is_joined and step.method in UNANSWERED:
+                return lines
             is_still = step.method in STILL and not step.arguments.get("nowait") and book.is_open
         self._settle(is_still=is_still)
         return self._lines(lines)
@@ -294,7 +300,8 @@ class Game:
                     link.wait(book)
                     self._settle()
                     lines += self._lines([])
-        for queue in sorted(self._counts(), key=self.names.hide):
+        streams = _streams(steps)
+        for queue in sorted(self._counts().keys() - streams, key=self.names.hide):
             lines += [self._hide(f"{queue}: {line}") for line in self._drain(queue)]
         there = [name for name in sorted(_named(steps, "exchange.declare", "exchange")) if self._has_exchange(name)]
         return [*lines, f"exchanges: {', '.join(there)}"] if there else lines
@@ -348,6 +355,12 @@ class Game:
         self.janitor.wait(book)
         book.replies.clear()
         return book.is_open
+
+
+def _streams(steps: list[Step]) -> set[str]:
+    """Queues out of which nothing can be taken."""
+    declares = [step.arguments for step in steps if step.method == "queue.declare"]
+    return {each["queue"] for each in declares if each.get("arguments", {}).get("x-queue-type") == "stream"}
 
 
 def _named(steps: list[Step], method: str, key: str) -> set[str]:

@@ -8,7 +8,8 @@ A step is one line: the connection (a letter), the channel on it (a number), the
 
 Values of tables may carry their type letter, as in `I(3)`. What only the broker knows is written as a reference:
 `unacked(0)` is the oldest unacked delivery of the channel, `settled(0)` the latest tag it has settled, `queue(1)` the
-first queue that the broker named, `tag(1)` the first such consumer tag.
+first queue that the broker named, `tag(1)` the first such consumer tag. A line that ends in `&` goes out with the next
+one: nobody waits for what it causes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from typing import Any, NamedTuple
 
 import paths  # noqa: F401  (finds the package `frames`)
 from frames.wire import Table, Value
+
+# Names that are words of Python's own.
+SPELLED = {"global": "shared"}
+MEANT = {spelled: name for name, spelled in SPELLED.items()}
 
 LETTERS = "StbBsuIilLfdDTVFAx"
 
@@ -40,10 +45,11 @@ class Step:
     channel: int
     method: str
     arguments: dict[str, Any] = field(default_factory=dict)
+    is_joined: bool = False
 
     def __str__(self) -> str:
-        arguments = ", ".join(f"{key}={show(value)}" for key, value in self.arguments.items())
-        return f"{self.connection}{self.channel} {self.method}({arguments})"
+        arguments = ", ".join(f"{SPELLED.get(key, key)}={show(value)}" for key, value in self.arguments.items())
+        return f"{self.connection}{self.channel} {self.method}({arguments})" + (" &" if self.is_joined else "")
 
 
 def show(value: Any) -> str:
@@ -66,7 +72,9 @@ def show(value: Any) -> str:
 
 def parse_step(line: str) -> Step:
     """The step in a line; a `ValueError` says what is wrong with it."""
-    where, _, call = line.strip().partition(" ")
+    text = line.strip()
+    is_joined = text.endswith(" &")
+    where, _, call = text.removesuffix(" &").partition(" ")
     method, bracket, rest = call.partition("(")
     if not bracket or not where[:1].isalpha() or not where[1:].isdigit():
         raise ValueError(f"no step: {line!r}")
@@ -75,7 +83,7 @@ def parse_step(line: str) -> Step:
     except SyntaxError as error:
         raise ValueError(f"{error.msg}: {line!r}") from None
     assert isinstance(tree, ast.Call)
-    return Step(where[0], int(where[1:]), method, {pair.arg: _value(pair.value) for pair in tree.keywords})
+    return Step(where[0], int(where[1:]), method, {MEANT.get(pair.arg, pair.arg): _value(pair.value) for pair in tree.keywords}, is_joined)
 
 
 def _value(node: ast.expr) -> Any:

@@ -305,7 +305,7 @@ impl Queue {
                 QueueType::Classic => self.consumers.share(channel),
                 QueueType::Quorum | QueueType::Stream => {}
             },
-            Command::AskAgain { consumer } => self.consumers.ask_again(consumer),
+            Command::AskAgain { channel } => self.consumers.ask_again(channel),
             Command::Unsubscribe { consumer } => self.unsubscribe(consumer, effects),
             Command::Get {
                 request,

@@ -232,9 +232,9 @@ impl QueueHandle {
         self.submit(&mut vec![Command::Share { channel }]);
     }
 
-    /// The consumer's channel had no room, and may have some now.
-    pub fn ask_again(&self, consumer: ConsumerId) {
-        self.submit(&mut vec![Command::AskAgain { consumer }]);
+    /// The channel had no room for its consumers here, and may have some now.
+    pub fn ask_again(&self, channel: ChannelKey) {
+        self.submit(&mut vec![Command::AskAgain { channel }]);
     }
 
     /// What a stream asked for.

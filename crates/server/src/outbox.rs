@@ -221,7 +221,7 @@ impl ConnectionOutbox {
         }
     }
 
-    /// Consumers that wait for room in their channel ask again, one after the other until there is none.
+    /// Consumers that wait for room in their channel ask again, one queue after the other until there is none.
     pub(crate) fn wake(&self, channel: ChannelKey) {
         while let Some(waiting) = self.with(|outgoing| outgoing.next_waiting(channel)) {
             let queue = {
@@ -231,7 +231,7 @@ impl ConnectionOutbox {
                 found.map(|(_, queue)| queue.clone())
             };
             if let Some(queue) = queue {
-                queue.ask_again(waiting);
+                queue.ask_again(channel);
             }
         }
     }

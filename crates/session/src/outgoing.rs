@@ -365,8 +365,8 @@ impl Outgoing {
         }
     }
 
-    /// The consumer of this channel that has waited longest for room, if there is some. Its queue may ask again:
-    /// until there is no room any more, or nobody waits.
+    /// The consumer of this channel that has waited longest for room, if there is some. Its queue may ask again, for
+    /// all of them that it has: until there is no room any more, or nobody waits.
     pub fn next_waiting(&mut self, channel: ChannelKey) -> Option<ConsumerId> {
         let number = self.room(channel)?.next_waiting()?;
         Some(ConsumerId { channel, number })

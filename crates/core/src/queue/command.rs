@@ -50,10 +50,10 @@ pub enum Command {
         /// The channel.
         channel: ChannelKey,
     },
-    /// The channel of this consumer had no room, and may have some now.
+    /// The channel had no room for some of its consumers here, and may have some now.
     AskAgain {
-        /// The consumer.
-        consumer: ConsumerId,
+        /// The channel.
+        channel: ChannelKey,
     },
     /// The consumer gets nothing any more; what it holds stays with its channel.
     Unsubscribe {

@@ -105,6 +105,8 @@ pub(super) struct Consumers {
     gives_way: bool,
     /// Some consumer shares, or shared, the room of its channel.
     has_sharers: bool,
+    /// Those whose channels had no room, in the order in which it would have been their turn.
+    refused: VecDeque<ConsumerId>,
 }
 
 impl Consumers {
@@ -180,6 +182,9 @@ impl Consumers {
         let Some(consumer) = self.by_id.remove(&id) else {
             return false;
         };
+        if consumer.room == Room::None {
+            self.refused.retain(|refused| *refused != id);
+        }
         let priority = consumer.settings.priority;
         let ring = self.ring(priority);
         ring.members -= 1;
@@ -268,15 +273,23 @@ impl Consumers {
             return;
         }
         consumer.room = Room::None;
+        self.refused.push_back(id);
         self.step_out(id);
     }
 
-    /// There may be room again.
-    pub(super) fn ask_again(&mut self, id: ConsumerId) {
-        if let Some(consumer) = self.by_id.get_mut(&id)
-            && consumer.room == Room::None
-        {
-            consumer.room = Room::Unknown;
+    /// There may be room again in this channel, for whoever is next of its consumers.
+    pub(super) fn ask_again(&mut self, channel: ChannelKey) {
+        for _ in 0..self.refused.len() {
+            let Some(id) = self.refused.pop_front() else {
+                break;
+            };
+            if id.channel != channel {
+                self.refused.push_back(id);
+                continue;
+            }
+            if let Some(consumer) = self.by_id.get_mut(&id) {
+                consumer.room = Room::Unknown;
+            }
             self.line_up(id);
         }
     }
@@ -296,6 +309,7 @@ impl Consumers {
     pub(super) fn drain_into(&mut self, removed: &mut Vec<ConsumerId>) {
         removed.extend(self.by_id.keys());
         self.by_id.clear();
+        self.refused.clear();
         self.rings.clear();
     }
 
@@ -358,7 +372,10 @@ impl Consumers {
             if holds != consumer.unacked || (prefetch > 0 && holds > u32::from(prefetch)) {
                 return Err(format!("{id:?} holds {holds} messages: {consumer:?}"));
             }
-            if consumer.room == Room::Reserved || (consumer.room != Room::Own && !self.has_sharers)
+            let is_refused = self.refused.contains(&id);
+            if consumer.room == Room::Reserved
+                || is_refused != (consumer.room == Room::None)
+                || (consumer.room != Room::Own && !self.has_sharers)
             {
                 return Err(format!("nobody asked its channel for room: {consumer:?}"));
             }

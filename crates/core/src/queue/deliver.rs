@@ -18,14 +18,15 @@ impl Queue {
     }
 
     /// Whether [`Queue::hand_out`] belongs before this command, because what it brings will stand before
-    /// messages that are ready: in a queue with priorities a consumer with credit has had those.
+    /// messages that are ready, or depends on whether there are any: a consumer with credit has had those.
     #[must_use]
     pub fn overtakes(&self, command: &Command) -> bool {
         let Some((last, _)) = self.ready.last_key_value() else {
             return false;
         };
         if self.settings.max_priority == 0 {
-            return false;
+            // Whether it goes straight to a consumer decides how it is flagged.
+            return matches!(command, Command::Enqueue { message, .. } if message.was_delivered());
         }
         match command {
             Command::Enqueue { message, .. } => self.spot(self.state.next, message) < *last,

@@ -127,6 +127,9 @@ fn what_somebody_had_elsewhere_is_redelivered_here_unless_it_goes_straight_throu
     let alice = queue.subscribe(no_ack());
     queue.publish_delivered_elsewhere(["taken"]);
     queue.expect_deliveries(alice, ["taken"]);
+    // However many come together.
+    queue.publish_delivered_elsewhere(["one", "two", "three"]);
+    queue.expect_deliveries(alice, ["one", "two", "three"]);
     queue.unsubscribe(alice);
 
     queue.publish_delivered_elsewhere(["stored"]);

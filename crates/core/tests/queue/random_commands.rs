@@ -599,18 +599,17 @@ impl World {
     }
 
     fn end_batch(&mut self) {
-        let waiting = self
-            .consumers
-            .iter()
-            .filter(|(_, each)| each.waits_for_room);
-        let waiting: Vec<ConsumerId> = waiting.map(|(&id, _)| id).collect();
-        for consumer in waiting {
-            if self.has_room(consumer.channel) {
-                self.consumers
-                    .entry(consumer)
-                    .and_modify(|each| each.waits_for_room = false);
-                self.apply(Command::AskAgain { consumer });
+        let with_room: Vec<ChannelKey> = self
+            .rooms
+            .keys()
+            .copied()
+            .filter(|channel| self.has_room(*channel))
+            .collect();
+        for channel in with_room {
+            for (id, consumer) in &mut self.consumers {
+                consumer.waits_for_room &= id.channel != channel;
             }
+            self.apply(Command::AskAgain { channel });
         }
         loop {
             let has_more = self.queue.hand_out(&mut self.effects);

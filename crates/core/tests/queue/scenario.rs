@@ -429,11 +429,12 @@ impl QueueScenario {
         self.together(vec![Command::Share { channel }]);
     }
 
-    /// There is room for so many messages in this consumer's channel, and it is told.
+    /// There is room for so many messages in this consumer's channel, and the queue is told.
     #[track_caller]
     pub(crate) fn make_room(&mut self, consumer: ConsumerId, room: u64) {
         self.rooms.insert(consumer.channel, room);
-        self.together(vec![Command::AskAgain { consumer }]);
+        let channel = consumer.channel;
+        self.together(vec![Command::AskAgain { channel }]);
     }
 
     #[track_caller]

@@ -26,6 +26,36 @@ fn nobody_is_handed_more_than_there_is_room_for() {
 }
 
 #[test]
+fn room_goes_to_whose_turn_it_was() {
+    let mut queue = QueueScenario::durable();
+    let first = queue.subscribe(prefetch(0));
+    let second = queue.subscribe_beside(first, prefetch(0));
+    queue.share(first, 1);
+    queue.publish(1..=2);
+    queue.expect_deliveries(first, [1]);
+    queue.make_room(first, 1);
+    queue.expect_deliveries(second, [2]);
+}
+
+#[test]
+fn room_goes_to_the_highest_priority_that_waits_for_it() {
+    let mut queue = QueueScenario::durable();
+    let low = queue.subscribe(prefetch(0));
+    let high = queue.subscribe_beside(
+        low,
+        ConsumerSettings {
+            priority: 5,
+            ..prefetch(0)
+        },
+    );
+    queue.share(low, 0);
+    queue.publish(["one"]);
+    queue.expect_nothing_more();
+    queue.make_room(low, 1);
+    queue.expect_deliveries(high, ["one"]);
+}
+
+#[test]
 fn its_own_prefetch_bounds_a_consumer_as_well() {
     let mut queue = QueueScenario::durable();
     let alice = queue.subscribe(prefetch(1));
@@ -52,6 +82,7 @@ fn one_that_shares_from_the_beginning_asks_for_its_first_message() {
     );
     queue.publish(["one"]);
     queue.expect_nothing_more();
+    queue.unsubscribe(bob);
     queue.make_room(alice, 1);
     queue.expect_deliveries(alice, ["one"]);
 }

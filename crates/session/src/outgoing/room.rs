@@ -34,7 +34,10 @@ impl Room {
     pub(super) fn reserve(&mut self, consumer: u32) -> bool {
         let is_full = self.is_full();
         if is_full {
-            self.waiting.push_back(consumer);
+            // All consumers of a queue ask again when one of them is to, so that one may wait already.
+            if !self.waiting.contains(&consumer) {
+                self.waiting.push_back(consumer);
+            }
         } else {
             self.reserved += 1;
         }
