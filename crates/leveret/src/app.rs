@@ -18,7 +18,7 @@ use leveret_tls::Tls;
 use tokio::time::sleep;
 use tracing::{error, info, warn};
 
-use crate::{config::Settings, connection_settings, run::RunError, tls_settings};
+use crate::{config::Settings, connection_settings, descriptors, run::RunError, tls_settings};
 
 /// Exit code when storage fails while the broker runs. A supervisor restarts it, and recovery finds
 /// everything that was confirmed.
@@ -101,7 +101,8 @@ impl Bound {
         let http = |ports: &[Port], option| -> Result<Vec<_>, RunError> {
             let mut bound = Vec::new();
             for Port { address, with_tls } in ports {
-                let listener = BoundListener::bind(*address, option)?;
+                let listener = BoundListener::bind(*address, option)?
+                    .with_room_for(descriptors::share_out().http);
                 bound.push(match plan.http_tls.as_ref().filter(|_| *with_tls) {
                     Some(tls) => listener.with_tls(tls.clone()),
                     None => listener,
@@ -143,7 +144,7 @@ impl App {
             bound.amqp,
             broker.clone(),
             Arc::new(connection_settings::of(plan.settings)),
-            &tls_settings::server_options(plan.settings),
+            &tls_settings::server_options(plan.settings, descriptors::share_out().amqp),
         );
         node.set_phase(Phase::Running);
         Ok(Self {

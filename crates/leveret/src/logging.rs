@@ -1,8 +1,15 @@
 //! Where log lines go and how they look.
 
-use std::io::{IsTerminal, stderr};
+use std::{
+    fmt,
+    io::{IsTerminal, stderr},
+};
 
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::{
+    field::MakeExt,
+    filter::LevelFilter,
+    fmt::format::{Writer, debug_fn},
+};
 
 use crate::config::{LogFormat, LogLevel};
 
@@ -21,9 +28,51 @@ pub(crate) fn start(level: LogLevel, format: LogFormat) {
         .with_writer(stderr);
     match format {
         LogFormat::Text => log
+            .fmt_fields(
+                debug_fn(|writer, field, value| match field.name() {
+                    "message" => write_escaped(writer, value),
+                    name => {
+                        write!(writer, "{name}=")?;
+                        write_escaped(writer, value)
+                    }
+                })
+                .delimited(" "),
+            )
             .with_ansi(stderr().is_terminal())
             .with_target(false)
             .init(),
         LogFormat::Json => log.json().init(),
+    }
+}
+
+/// Names that peers chose must not end the line, colour the terminal or turn the text around.
+fn write_escaped(writer: &mut Writer<'_>, value: &dyn fmt::Debug) -> fmt::Result {
+    for letter in format!("{value:?}").chars() {
+        if letter.is_control() || turns_text_around(letter) {
+            write!(writer, "{}", letter.escape_default())?;
+        } else {
+            writer.write_char(letter)?;
+        }
+    }
+    Ok(())
+}
+
+const fn turns_text_around(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_peer_wrote_stays_on_its_line_and_in_its_direction() {
+        let mut line = String::new();
+        let name = format_args!("a\r\nb\x1b[31m\u{9b}1m\u{202e}c\u{e9}");
+        write_escaped(&mut Writer::new(&mut line), &name).expect("a string takes everything");
+        assert_eq!(line, "a\\r\\nb\\u{1b}[31m\\u{9b}1m\\u{202e}c\u{e9}");
     }
 }

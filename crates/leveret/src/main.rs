@@ -6,6 +6,7 @@ mod cli;
 mod config;
 mod config_command;
 mod connection_settings;
+mod descriptors;
 mod logging;
 mod offline;
 mod run;

@@ -20,7 +20,7 @@ use crate::{
     app::{self, App, Bound, Plan, Port, Ports, Process},
     certificates,
     config::{Bytes, Endpoint, OptionalEndpoint, QueueType, Settings, Storage, StorageSync},
-    tls_settings,
+    descriptors, tls_settings,
 };
 
 /// AMQP's port.
@@ -82,6 +82,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), RunError> {
 async fn serve(settings: &Settings, started: Instant) -> Result<(), RunError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let shares = descriptors::share_out();
     // The ports first: a second broker started by mistake must not touch anything.
     let amqp_tls = load(tls_settings::amqp(settings))?;
     let http_tls = load(tls_settings::http(settings))?;
@@ -98,6 +99,11 @@ async fn serve(settings: &Settings, started: Instant) -> Result<(), RunError> {
         (settings.metrics_tls_listen, "--metrics-tls-listen"),
         http_tls.as_ref(),
     )?;
+    let with_room = |bound: Vec<BoundListener>| -> Vec<BoundListener> {
+        let bound = bound.into_iter();
+        bound.map(|each| each.with_room_for(shares.http)).collect()
+    };
+    let (http, metrics) = (with_room(http), with_room(metrics));
     let node = node_options(settings);
     let options = StartOptions {
         data_dir: (settings.storage == Storage::Disk).then(|| data_dir(settings, &node.name)),
@@ -204,6 +210,7 @@ fn node_options(settings: &Settings) -> NodeOptions {
         loopback_users: settings.loopback_users.clone(),
         connection_max: settings.connection_max,
         channel_max: settings.channel_max_per_node,
+        message_size_max: settings.max_message_size.0,
         name: leveret_ctl::node_name(settings.node_name.as_deref()),
         default_user: settings.default_user.clone(),
         default_password: settings.default_pass.clone(),

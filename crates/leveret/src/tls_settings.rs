@@ -57,11 +57,12 @@ fn of(settings: &Settings, own: CertificateFiles) -> TlsSettings {
     }
 }
 
-/// What the server needs to know of TLS clients.
-pub(crate) fn server_options(settings: &Settings) -> ServerOptions {
+/// What the server needs to know beside AMQP.
+pub(crate) fn server_options(settings: &Settings, sockets_max: usize) -> ServerOptions {
     let index = usize::from(settings.ssl_cert_login_san_index);
     let alternative = |name| LoginFrom::AlternativeName(name, index);
     ServerOptions {
+        sockets_max,
         tls_handshake_timeout: Duration::from_millis(settings.ssl_handshake_timeout.0),
         login_from: match settings.ssl_cert_login_from {
             LoginPart::DistinguishedName => LoginFrom::DistinguishedName,

@@ -22,7 +22,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, warn};
 
-/// Connections a listener has at once; who comes then waits to be accepted.
+/// Connections a listener has at once unless it is told otherwise; who comes then waits to be accepted.
 const CONNECTIONS_MAX: usize = 1024;
 
 /// How long the head of a request may take, and the wait for the next one.
@@ -56,6 +56,7 @@ pub struct BoundListener {
     socket: std::net::TcpListener,
     address: SocketAddr,
     tls: Option<Arc<Tls>>,
+    connections_max: usize,
 }
 
 impl BoundListener {
@@ -73,6 +74,7 @@ impl BoundListener {
                 socket,
                 address,
                 tls: None,
+                connections_max: CONNECTIONS_MAX,
             })
         };
         bound().map_err(|source| HttpError {
@@ -91,6 +93,15 @@ impl BoundListener {
         }
     }
 
+    /// The same for so many connections at once.
+    #[must_use]
+    pub fn with_room_for(self, connections_max: usize) -> Self {
+        Self {
+            connections_max,
+            ..self
+        }
+    }
+
     /// The address in use, with the port that was chosen for port 0.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
@@ -105,9 +116,14 @@ impl BoundListener {
 
     /// Serves until the task that this is ends.
     pub(crate) async fn serve(self, router: Router) -> io::Result<()> {
-        let Self { socket, tls, .. } = self;
+        let Self {
+            socket,
+            tls,
+            connections_max,
+            ..
+        } = self;
         let listener = TcpListener::from_std(socket)?;
-        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let room = Arc::new(Semaphore::new(connections_max));
         // They end with this task.
         let mut connections = JoinSet::new();
         loop {

@@ -12,6 +12,7 @@ use axum::{
     extract::{ConnectInfo, State},
     http::{self, Method, Response, StatusCode},
 };
+use bytes::Bytes;
 use leveret_runtime::Broker;
 use tokio::{task::JoinHandle, time::timeout};
 use tracing::error;
@@ -31,6 +32,9 @@ use crate::{
 
 /// The largest body of a request, as RabbitMQ's `management.http.max_body_size`.
 const BODY_BYTES_MAX: usize = 20_000_000;
+
+/// The largest body of somebody who has shown no credentials.
+const OPEN_BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// How long a body may take to come.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -189,12 +193,8 @@ async fn outcome(
         return Ok(Reply::Page(INDEX));
     }
     let path = request::segments(path).ok_or_else(Refused::not_found)?;
-    let body = timeout(BODY_TIMEOUT, to_bytes(body, BODY_BYTES_MAX))
-        .await
-        .map_err(|_| Refused::empty(StatusCode::REQUEST_TIMEOUT))?
-        .map_err(|_| Refused::empty(StatusCode::PAYLOAD_TOO_LARGE))?;
     let query = parts.uri.query().unwrap_or_default();
-    let request = Request {
+    let mut request = Request {
         method: if parts.method == Method::HEAD {
             Method::GET
         } else {
@@ -205,7 +205,7 @@ async fn outcome(
             .into_owned()
             .collect(),
         headers: parts.headers,
-        body,
+        body: Bytes::new(),
         peer: match origin {
             Origin::Network(peer) => peer,
             Origin::Machine => Ipv4Addr::LOCALHOST.into(),
@@ -221,6 +221,13 @@ async fn outcome(
         (Origin::Network(_), _, None) => return Err(Refused::stopped()),
     };
     visitor.check(needs)?;
+    // Not before: who may not use the route has no memory here.
+    let bytes_max = if needs == Needs::Nothing {
+        OPEN_BODY_BYTES_MAX
+    } else {
+        BODY_BYTES_MAX
+    };
+    request.body = body_of(&request, body, bytes_max).await?;
     if let [x, of_node, rest @ ..] = request.path.as_slice()
         && x == "x"
         && of_node == "node"
@@ -230,6 +237,19 @@ async fn outcome(
     }
     let api = api.ok_or_else(Refused::stopped)?;
     routes::carry_out(&api, &visitor, &request).await
+}
+
+async fn body_of(request: &Request, body: Body, bytes_max: usize) -> Result<Bytes, Refused> {
+    let too_large = || Refused::empty(StatusCode::PAYLOAD_TOO_LARGE);
+    let announced = request.header("content-length");
+    let announced = announced.and_then(|text| text.parse::<u64>().ok());
+    if announced.is_some_and(|bytes| bytes > bytes_max as u64) {
+        return Err(too_large());
+    }
+    timeout(BODY_TIMEOUT, to_bytes(body, bytes_max))
+        .await
+        .map_err(|_| Refused::empty(StatusCode::REQUEST_TIMEOUT))?
+        .map_err(|_| too_large())
 }
 
 /// What is no part of the API.

@@ -81,6 +81,8 @@ pub struct NodeOptions {
     pub connection_max: Option<u64>,
     /// Channels there may be over all connections; `None` for any number.
     pub channel_max: Option<u64>,
+    /// The largest body that may be published, in bytes.
+    pub message_size_max: u64,
     /// The user an empty directory gets.
     pub default_user: String,
     /// Their password.
@@ -102,6 +104,7 @@ impl Default for NodeOptions {
             loopback_users: vec!["guest".to_owned()],
             connection_max: None,
             channel_max: None,
+            message_size_max: 16 * 1024 * 1024,
             default_user: "guest".to_owned(),
             default_password: "guest".to_owned(),
             default_vhost: "/".to_owned(),

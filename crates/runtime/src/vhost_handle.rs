@@ -44,6 +44,9 @@ use crate::{
     traffic::Traffic,
 };
 
+/// What one request of the HTTP API may take off a queue; it gets fewer messages then.
+const TAKEN_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// Why a vhost cannot be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VhostRefusal {
@@ -292,7 +295,8 @@ impl VhostHandle {
             let mut taken = Vec::new();
             let mut settles = Vec::new();
             let mut from = None;
-            while taken.len() < count {
+            let mut bytes = 0;
+            while taken.len() < count && bytes < TAKEN_BYTES_MAX {
                 let Some((id, got)) = vhost.get(&queue, channel, false).await? else {
                     break;
                 };
@@ -303,6 +307,7 @@ impl VhostHandle {
                     outcome,
                     more: false,
                 });
+                bytes += got.message.memory_bytes();
                 taken.push(Taken {
                     message: got.message,
                     redelivered: got.redelivered,

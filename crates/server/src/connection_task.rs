@@ -20,7 +20,7 @@ use tracing::{Instrument, Span, debug, info, info_span, warn};
 
 use crate::{
     calls::{Afterwards, Calls},
-    outbox::{ConnectionOutbox, End, Order},
+    outbox::{ConnectionOutbox, End, Order, UNREAD_BYTES_MAX},
     server::Host,
     stage::Stage,
     transport::{ReadHalf, Transport},
@@ -163,7 +163,11 @@ impl Reader {
         loop {
             let now = self.outbox.now();
             let step = self.session.receive(now, &mut self.input, &mut self.stage);
-            self.flush();
+            let is_unread = self.flush() > UNREAD_BYTES_MAX;
+            if is_unread && !matches!(step, Step::Close(_)) {
+                // An operator's close ends the wait, and the session finds it next.
+                self.pause(Pause::Client).await?;
+            }
             match step {
                 Step::NeedInput => return ControlFlow::Continue(()),
                 Step::Close(how) => return ControlFlow::Break(how),
@@ -193,23 +197,25 @@ impl Reader {
         }
     }
 
-    /// Replies and owed confirms first, then one lock round per queue.
-    fn flush(&mut self) {
+    /// Replies and owed confirms first, then one lock round per queue. How much the client has not taken yet.
+    fn flush(&mut self) -> usize {
         let Self {
             session,
             stage,
             outbox,
             ..
         } = self;
-        outbox.with(|outgoing| {
+        let pending = outbox.with(|outgoing| {
             outgoing.append(session.replies());
             stage.announce(outgoing);
+            outgoing.pending_bytes()
         });
         stage.submit();
         let room = stage.take_room();
         if !room.is_empty() {
             outbox.give_back_room(&room);
         }
+        pending
     }
 
     fn learn(&mut self) {
@@ -254,7 +260,7 @@ impl Reader {
         ControlFlow::Continue(waited)
     }
 
-    /// Does not read until there is room, the broker stops, or somebody wants the connection closed.
+    /// Does not read until there is room, the client is up to date, the broker stops, or somebody wants the connection closed.
     async fn pause(&mut self, pause: Pause) -> ControlFlow<CloseHow, Waited> {
         loop {
             let Self {
@@ -272,20 +278,26 @@ impl Reader {
                 match pause {
                     Pause::Alarm => broker.alarm_cleared().await,
                     Pause::Disk => broker.room_for_writes(unwritten).await,
+                    Pause::Client => return outbox.drained().await,
                 }
+                true
             };
             let wait = async {
                 tokio::select! {
                     biased;
-                    () = outbox.ordered() => true,
-                    () = room => false,
+                    () = outbox.ordered() => Paused::Ordered,
+                    is_there = room => if is_there { Paused::Over } else { Paused::InVain },
                     // The sender is gone only with the server, which is a stop too.
-                    _ = stopping.changed() => false,
+                    _ = stopping.changed() => Paused::Over,
                 }
             };
-            let is_ordered = beat.without_reading(wait, session, outbox).await?;
-            if !is_ordered {
-                return ControlFlow::Continue(Waited::ToTheEnd);
+            match beat.without_reading(wait, session, outbox).await? {
+                Paused::Ordered => {}
+                Paused::Over => return ControlFlow::Continue(Waited::ToTheEnd),
+                Paused::InVain => {
+                    info!("the client does not take what it asked for");
+                    return ControlFlow::Break(CloseHow::Now);
+                }
             }
             if self.obey() {
                 return ControlFlow::Continue(Waited::UntilToldToClose);
@@ -407,6 +419,16 @@ impl Reader {
 enum Pause {
     Alarm,
     Disk,
+    /// It has not taken what it asked for.
+    Client,
+}
+
+/// What ended a wait.
+#[derive(Debug, Clone, Copy)]
+enum Paused {
+    Ordered,
+    Over,
+    InVain,
 }
 
 /// How a pause ended.

@@ -5,7 +5,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -20,12 +20,22 @@ use leveret_runtime::{
 };
 use leveret_session::{Millis, Outgoing};
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::{Notify, oneshot};
+use tokio::{
+    sync::{Notify, oneshot},
+    time::timeout,
+};
 
 /// Above this many bytes the connection's consumers pause: a slow reader never costs more memory.
 const HIGH_WATER_BYTES: usize = 8 * 1024 * 1024;
 /// At this many bytes they go on.
 const LOW_WATER_BYTES: usize = 2 * 1024 * 1024;
+
+/// Above this many bytes the client is not read, down to the low-water mark: what it asks for, it has to take. More
+/// than consumers leave, so that a slow one can still ack.
+pub(crate) const UNREAD_BYTES_MAX: usize = 2 * HIGH_WATER_BYTES;
+
+/// How long a client that is not read may take nothing at all.
+const STALL_LIMIT: Duration = Duration::from_secs(30);
 
 /// Above this many bytes replies without a queue are dropped: unlike a queue's messages they have nowhere
 /// to wait, and nobody was promised more than an attempt.
@@ -47,6 +57,8 @@ pub(crate) struct ConnectionOutbox {
     traffic: OnceLock<Arc<Traffic>>,
     /// Rings when the reader has to learn what happened without waiting for the client.
     reader_bell: Notify,
+    /// Rings when a reader that waits for that can go on.
+    drained_bell: Notify,
     /// Monotonic time zero of this connection.
     started: Instant,
     /// When the writer last wrote something, in milliseconds.
@@ -68,6 +80,8 @@ struct State {
     /// Consumers that were paused, to be resumed at the low-water mark.
     paused: Vec<ConsumerId>,
     consumers: Vec<(ConsumerId, Arc<QueueHandle>)>,
+    /// The reader waits until the client has taken what is here.
+    reader_waits: bool,
     end: End,
 }
 
@@ -88,6 +102,7 @@ impl ConnectionOutbox {
             outgoing: Outgoing::new(),
             paused: Vec::new(),
             consumers: Vec::new(),
+            reader_waits: false,
             end: End::Open,
         };
         Self {
@@ -99,6 +114,7 @@ impl ConnectionOutbox {
             sent_bytes: AtomicU64::new(0),
             traffic: OnceLock::new(),
             reader_bell: Notify::new(),
+            drained_bell: Notify::new(),
             started,
             written_at: AtomicU64::new(0),
         }
@@ -189,17 +205,44 @@ impl ConnectionOutbox {
         self.order_bell.notify_one();
     }
 
+    /// Waits until the client has taken most of what is here; `false` when it takes nothing for long.
+    pub(crate) async fn drained(&self) -> bool {
+        loop {
+            {
+                let mut state = self.state.lock();
+                if state.outgoing.pending_bytes() <= LOW_WATER_BYTES {
+                    return true;
+                }
+                state.reader_waits = true;
+            }
+            let sent = self.sent_bytes();
+            let rung = timeout(STALL_LIMIT, self.drained_bell.notified()).await;
+            if rung.is_err() && self.sent_bytes() == sent {
+                return false;
+            }
+        }
+    }
+
+    /// The socket took so many bytes.
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.sent_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
     /// The writer wrote what it took: consumers that waited for that go on.
-    pub(crate) fn wrote(&self, bytes: u64) {
-        self.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
+    pub(crate) fn wrote(&self) {
         self.written_at.store(self.now().get(), Ordering::Relaxed);
         let resumed: Vec<(ConsumerId, Arc<QueueHandle>)> = {
             let State {
                 outgoing,
                 paused,
                 consumers,
+                reader_waits,
                 ..
             } = &mut *self.state.lock();
+            if *reader_waits && outgoing.pending_bytes() <= LOW_WATER_BYTES {
+                *reader_waits = false;
+                self.drained_bell.notify_one();
+            }
             if paused.is_empty() || outgoing.pending_bytes() > LOW_WATER_BYTES {
                 return;
             }

@@ -12,7 +12,7 @@ use leveret_session::{Mechanism, Settings};
 use leveret_tls::LoginFrom;
 use tokio::{
     net::{TcpStream, UnixStream},
-    sync::watch,
+    sync::{Semaphore, watch},
     task::JoinSet,
     time::{sleep, timeout},
 };
@@ -34,6 +34,8 @@ pub struct ServerOptions {
     pub tls_handshake_timeout: Duration,
     /// Which part of a client's certificate is a user.
     pub login_from: LoginFrom,
+    /// Sockets that may be open at once; who comes then waits to be accepted.
+    pub sockets_max: usize,
 }
 
 impl Default for ServerOptions {
@@ -41,6 +43,7 @@ impl Default for ServerOptions {
         Self {
             tls_handshake_timeout: Duration::from_secs(5),
             login_from: LoginFrom::default(),
+            sockets_max: 65_536,
         }
     }
 }
@@ -65,6 +68,8 @@ pub(crate) struct Host {
     pub(crate) options: ServerOptions,
     pub(crate) stopping: watch::Receiver<bool>,
     alive: watch::Receiver<()>,
+    /// Sockets that may still be opened.
+    room: Arc<Semaphore>,
 }
 
 impl Server {
@@ -80,6 +85,7 @@ impl Server {
         let (connections, _) = watch::channel(());
         let mut acceptors = JoinSet::new();
         let mut unix_paths = Vec::new();
+        let room = Arc::new(Semaphore::new(options.sockets_max));
         let without_tls = Arc::new(without_external(&settings));
         for listener in listeners.into_sockets() {
             if let Bound::Unix(_, path) = &listener.socket {
@@ -96,6 +102,7 @@ impl Server {
                 options: options.clone(),
                 stopping: stopping.subscribe(),
                 alive: connections.subscribe(),
+                room: room.clone(),
             };
             acceptors.spawn(accept(listener, host));
         }
@@ -136,6 +143,8 @@ fn without_external(settings: &Settings) -> Settings {
 
 async fn accept(listener: Listener, host: Host) {
     loop {
+        // Before a descriptor is taken: those that are left are the store's.
+        let room = host.room.clone().acquire_owned().await;
         match accept_one(&listener).await {
             Ok(Some(arrival)) => {
                 let host = host.clone();
@@ -144,7 +153,7 @@ async fn accept(listener: Listener, host: Host) {
                     if let Some(accepted) = welcome::welcome(arrival, host).await {
                         connection_task::run(accepted).await;
                     }
-                    drop(alive);
+                    drop((alive, room));
                 });
             }
             Ok(None) => {}

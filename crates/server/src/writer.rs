@@ -32,16 +32,19 @@ pub(crate) async fn run(mut socket: WriteHalf, outbox: Arc<ConnectionOutbox>) {
             outbox.rung().await;
             continue;
         }
-        let bytes: usize = segments.iter().map(Bytes::len).sum();
-        if let Err(reason) = write_all(&mut socket, &mut segments).await {
+        if let Err(reason) = write_all(&mut socket, &mut segments, &outbox).await {
             debug!(%reason, "the peer does not take any more");
             return;
         }
-        outbox.wrote(bytes as u64);
+        outbox.wrote();
     }
 }
 
-async fn write_all(socket: &mut WriteHalf, segments: &mut Vec<Bytes>) -> std::io::Result<()> {
+async fn write_all(
+    socket: &mut WriteHalf,
+    segments: &mut Vec<Bytes>,
+    outbox: &ConnectionOutbox,
+) -> std::io::Result<()> {
     let mut rest = segments.as_mut_slice();
     while let Some(first) = rest.first() {
         if first.is_empty() {
@@ -61,6 +64,7 @@ async fn write_all(socket: &mut WriteHalf, segments: &mut Vec<Bytes>) -> std::io
         if written == 0 {
             return Err(std::io::ErrorKind::WriteZero.into());
         }
+        outbox.sent(written);
         while written > 0 {
             let taken = written.min(rest[0].len());
             rest[0].advance(taken);

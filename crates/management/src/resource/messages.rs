@@ -2,8 +2,10 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use leveret_core::{
+    dead_letter::routing_keys_of,
     message::{Life, Message, MessageParts},
     queue::Outcome,
+    record::ExchangeKind,
     refusal::ObjectKind,
     rights::Right,
 };
@@ -40,9 +42,10 @@ pub(crate) async fn publish(
     let object = request.object()?;
     let vhost = entered(api, visitor, vhost)?;
     let exchange = real_name(exchange)?;
-    if vhost.snapshot().exchange(&exchange).is_err() {
-        return Err(Refused::missing("exchange_not_found"));
-    }
+    let kind = match vhost.snapshot().exchange(&exchange) {
+        Ok(found) => found.record().kind,
+        Err(_) => return Err(Refused::missing("exchange_not_found")),
+    };
     if !object.contains_key("properties") {
         return Err(Refused::key_missing("properties"));
     }
@@ -63,7 +66,13 @@ pub(crate) async fn publish(
     };
     let rights = visitor.rights(&api.broker, vhost.name());
     rights.check(Right::Write, ObjectKind::Exchange, &exchange)?;
-    rights.check_topic(Right::Write, &exchange, &key)?;
+    let bytes_max = api.broker.node().message_size_max;
+    if body.len() as u64 > bytes_max {
+        return Err(Refused::bad_request(format!(
+            "406 PRECONDITION_FAILED - message size {} is larger than configured max size {bytes_max}",
+            body.len()
+        )));
+    }
     if let Some(user_id) = &properties.user_id
         && *user_id != visitor.name
         && !visitor.tags.iter().any(|tag| tag == "impersonator")
@@ -92,6 +101,12 @@ pub(crate) async fn publish(
         was_delivered: false,
     };
     let message = Message::with_life(parts, life);
+    if kind == ExchangeKind::Topic {
+        // Those in CC and BCC too.
+        for key in routing_keys_of(&message, &properties) {
+            rights.check_topic(Right::Write, &exchange, &key)?;
+        }
+    }
     let routed = vhost.publish_message(&message).await?;
     Ok(Reply::Json(json!({ "routed": routed })))
 }

@@ -1,0 +1,105 @@
+"""Passwords, what is logged, what lies on the disk."""
+
+import base64
+import hashlib
+import os
+import socket
+import stat
+import time
+
+from peer import Api, Peer, raw_http
+
+MARK = "pl4nted-s3cret"
+
+
+def sc42_no_secret_is_ever_told(case):
+    """Secrets on every way in, then a look at every way out."""
+    environment = {"RABBITMQ_DEFAULT_PASS": f"{MARK}-environment"}
+    broker = case.broker("--log-level", "trace", "--default-user", "root", env=environment)
+    root = Api(broker, "root", f"{MARK}-environment")
+    root.user("user", f"{MARK}-password", tags="monitoring")
+    hashed = base64.b64encode(b"salt" + hashlib.sha256(b"salt" + f"{MARK}-hashed".encode()).digest()).decode()
+    root.put("/api/users/hashed", {"password_hash": hashed, "tags": ""})
+    root.put("/api/parameters/shovel/%2F/moves", {"value": {"src-uri": f"amqp://u:{MARK}-uri@h", "src-queue": "a", "dest-uri": "amqp://", "dest-queue": "b"}})
+    peer = Peer(broker.port).open("user", f"{MARK}-password")
+    peer.ask("connection.update-secret", "connection.update-secret-ok", 0, new_secret=f"{MARK}-token", reason="r")
+    Peer(broker.port).login("user", f"{MARK}-wrong")
+    Peer(broker.port).login("user", f"{MARK}\n-broken")
+    garbage = Peer(broker.port).greet().start_ok("PLAIN", f"x\0user\0{MARK}-malformed")
+    garbage.ends()
+    Peer(broker.port).write(f"GET /?password={MARK}-plain HTTP/1.1\r\n\r\n".encode()).ends()
+    Api(broker, "user", f"{MARK}-wrong-http").call("GET", "/api/overview")
+    raw_http(broker.http_port, f"GET /api/x HTTP/1.1\r\nAuthorization: Bearer {MARK}-bearer\r\nCookie: {MARK}-cookie\r\nConnection: close\r\n\r\n".encode())
+    raw_http(broker.http_port, f"POST /api/login HTTP/1.1\r\nContent-Length: 50\r\nConnection: close\r\n\r\nusername=user&password={MARK}-form-login-xxxxxxxxx".encode())
+    root.call("PUT", "/api/users/broken", f'{{"password": "{MARK}-json'.encode())
+    root.call("POST", "/api/definitions", {"users": [{"name": "imported", "password": f"{MARK}-import", "tags": []}]})
+    log = broker.logged()
+    assert MARK not in log and hashed not in log, [line for line in log.splitlines() if MARK in line or hashed in line][:5]
+    for path in ("overview", "users", "whoami", "connections", "channels", "nodes", "definitions"):
+        for api in (root, Api(broker, "user", f"{MARK}-password")):
+            _, answer = api.call("GET", f"/api/{path}")
+            # What the shovel's parameter says is said to administrators, as in RabbitMQ.
+            assert MARK.encode() not in answer.replace(f"{MARK}-uri".encode(), b""), (path, answer)
+    for path in ("/metrics", "/api/auth/attempts/rabbit"):
+        _, answer = root.call("GET", path)
+        assert MARK.encode() not in answer
+    with open(f"/proc/{broker.pid}/cmdline", "rb") as command:
+        assert MARK.encode() not in command.read()
+    # SC43: definitions carry hashes, for administrators only.
+    status, _ = Api(broker, "user", f"{MARK}-password").call("GET", "/api/definitions")
+    assert status == 401
+
+
+def sc44_guest_is_for_this_machine_and_no_password_is_printed(case):
+    address = own_address()
+    broker = case.broker("--listen", "0.0.0.0:0")
+    port = broker.ports["amqp"][1]
+    assert Peer(broker.port).login().name == "connection.tune"
+    if address:
+        assert Peer(port, address).login().name == "connection.close"
+        broker2 = case.broker("--listen", "0.0.0.0:0", "--loopback-users", "none")
+        assert Peer(broker2.ports["amqp"][1], address).login().name == "connection.tune"
+    else:
+        case.note("this machine has no other address")
+    assert "password" not in broker.logged().lower().replace("user or password is wrong", "")
+
+
+def own_address():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            # Sends nothing: it only asks which address would be used.
+            sock.connect(("192.0.2.1", 9))
+        except OSError:
+            return None
+        address = sock.getsockname()[0]
+        return None if address.startswith("127.") else address
+
+
+def sc45_the_data_directory_is_for_its_owner(case):
+    umask = os.umask(0o022)
+    try:
+        broker = case.broker()
+    finally:
+        os.umask(umask)
+    peer = Peer(broker.port).open()
+    peer.queue("q", durable=True)
+    wrong = [
+        f"{stat.filemode(path.stat().st_mode)} {path.relative_to(broker.directory.parent)}"
+        for path in [broker.directory, *broker.directory.rglob("*")]
+        if path.stat().st_mode & 0o077
+    ]
+    # A directory that nobody else can enter protects what is in it.
+    assert not [line for line in wrong if line.endswith(" data0")], wrong
+
+
+def sc57_a_repeating_event_does_not_fill_the_disk(case):
+    broker = case.broker()
+    before, count = broker.log.stat().st_size, 300
+    for number in range(count):
+        Peer(broker.port).greet().start_ok(response=f"\0{'x' * 200}\0wrong{number}").hang_up()
+    time.sleep(0.5)
+    each = (broker.log.stat().st_size - before) / count
+    case.note(f"{each:.0f} bytes for each refused login")
+    assert each < 1000
+    lines = broker.logged().splitlines()
+    assert all(line[:4].isdigit() for line in lines), "one event is one line"
