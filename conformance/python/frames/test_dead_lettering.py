@@ -205,6 +205,70 @@ def test_at_least_once_reaches_the_target_too(channel, name):
     assert (death["queue"], death["reason"]) == (queue, "rejected")
 
 
+def _at_least_once(channel, name, **arguments):
+    """A queue whose dead messages have nowhere to go yet."""
+    queue, exchange = name(), name()
+    channel.call("exchange.declare", exchange=exchange, type="fanout")
+    asked = {
+        "x-queue-type": "quorum",
+        "x-overflow": "reject-publish",
+        "x-dead-letter-strategy": "at-least-once",
+        "x-dead-letter-exchange": exchange,
+    }
+    named = {key.replace("_", "-"): value for key, value in arguments.items()}
+    channel.declare_queue(queue, durable=True, arguments=asked | named)
+    return queue, exchange
+
+
+def _reject(channel, queue, *bodies):
+    for body in bodies:
+        channel.publish("", queue, body)
+        channel.reject(channel.await_message(queue, no_ack=False).delivery_tag, requeue=False)
+
+
+def test_at_least_once_dead_messages_without_a_route_count_to_the_limit(channel, name):
+    queue, _ = _at_least_once(channel, name, x_max_length=2)
+    _reject(channel, queue, "one", "two")
+    channel.expect_depth(queue, 0)
+    channel.select_confirms()
+
+    def is_refused(number):
+        channel.publish("", queue, "more")
+        return channel.confirms(number, number)[number] == "nack"
+
+    # Without them two would fit. RabbitMQ lets a few more in before it refuses.
+    assert any(is_refused(number) for number in range(1, 20))
+    assert channel.depth(queue) < 20
+
+
+@pytest.mark.beyond  # RabbitMQ tries again after 3 minutes.
+def test_at_least_once_a_message_without_a_route_arrives_when_there_is_one(channel, name):
+    queue, exchange = _at_least_once(channel, name)
+    _reject(channel, queue, "one", "two")
+    dead = channel.exclusive_queue()
+    channel.bind(dead, exchange)
+    for body in (b"one", b"two"):
+        message = channel.await_message(dead)
+        [death] = message.headers.plain()["x-death"]
+        assert (message.body, death["count"], death["queue"]) == (body, 1, queue)
+    channel.expect_nothing(dead)
+
+
+@pytest.mark.beyond
+def test_at_least_once_a_full_target_gets_the_message_when_it_has_room_and_others_get_it_once(channel, name):
+    queue, exchange = _at_least_once(channel, name)
+    open_to_all, full = channel.exclusive_queue(), name()
+    channel.declare_queue(full, arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+    for target in (open_to_all, full):
+        channel.bind(target, exchange)
+    channel.publish("", full, "in the way")
+    _reject(channel, queue, "one")
+    assert channel.await_message(open_to_all).body == b"one"
+    assert channel.await_message(full).body == b"in the way"
+    assert channel.await_message(full).body == b"one"
+    channel.expect_nothing(open_to_all)
+
+
 # --- properties and headers
 
 

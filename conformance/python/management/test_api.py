@@ -560,6 +560,45 @@ def test_a_policy_names_where_dead_messages_go(api, vhost, connection):
     assert eventually(rejected)
 
 
+def test_a_policy_limits_deliveries(api, vhost, connection):
+    channel = connection.channel()
+    channel.queue_declare("jobs", durable=True, arguments={"x-queue-type": "quorum"})
+    channel.queue_declare("dead")
+    definition = {"dead-letter-exchange": "", "dead-letter-routing-key": "dead", "delivery-limit": 1}
+    assert api.put(f"policies/{vhost}/p", {"pattern": "^jobs$", "definition": definition}).status == 201
+    assert eventually(lambda: with_policy(api.get(f"queues/{vhost}/jobs").json))
+    channel.confirm_delivery()
+    channel.basic_publish("", "jobs", b"x")
+
+    def rejected():
+        method, _, _ = channel.basic_get("jobs")
+        if method:
+            channel.basic_reject(method.delivery_tag, requeue=True)
+        return channel.queue_declare("dead", passive=True).method.message_count == 1
+
+    assert eventually(rejected)
+    _, properties, _ = channel.basic_get("dead")
+    [death] = properties.headers["x-death"]
+    assert death["reason"] == "delivery_limit"
+
+
+@pytest.mark.beyond
+def test_a_policy_holds_back_what_comes_back(api, vhost, connection):
+    channel = connection.channel()
+    channel.queue_declare("jobs", durable=True)
+    policy = {"pattern": "^jobs$", "definition": {"retry-min": "1h", "retry-backoff": "fixed"}}
+    assert api.put(f"policies/{vhost}/p", policy).status == 201
+    channel.confirm_delivery()
+    for body in (b"first", b"second"):
+        channel.basic_publish("", "jobs", body)
+    method, _, _ = channel.basic_get("jobs")
+    channel.basic_reject(method.delivery_tag, requeue=True)
+    assert channel.basic_get("jobs")[2] == b"second"
+    assert channel.basic_get("jobs") == (None, None, None)
+    wrong = {"pattern": ".*", "definition": {"retry-min": "soon"}}
+    assert api.put(f"policies/{vhost}/q", wrong).status == 400
+
+
 def test_a_policy_names_an_alternate_exchange(api, vhost, connection):
     channel = connection.channel()
     channel.queue_declare("rest")

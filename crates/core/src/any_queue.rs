@@ -3,6 +3,8 @@
 //! Commands and effects are the same for all types, so that handle, timers and transfers need not know
 //! which one they serve.
 
+use leveret_wire::value::FieldTable;
+
 use crate::{
     arguments::{QueueSettings, QueueType},
     ids::{ConsumerId, Seq, Timestamp},
@@ -25,17 +27,18 @@ pub enum AnyQueue {
 }
 
 impl AnyQueue {
-    /// The machine for a queue that was declared like this; with what the store remembers of it and
+    /// The machine for a queue that was declared like this, and has these arguments with its policies; with what the store remembers of it and
     /// whether the last stop was clean, if it was there before; and of messages that came back to it before now.
     #[must_use]
     pub fn of(
         record: &QueueRecord,
+        arguments: &FieldTable,
         stored: Option<(QueueState, bool)>,
         attempts: impl IntoIterator<Item = (Seq, Attempts)>,
         now: Timestamp,
     ) -> Self {
         if QueueType::of(&record.arguments) == QueueType::Stream {
-            let settings = StreamSettings::of(&record.arguments);
+            let settings = StreamSettings::of(arguments);
             let stored = stored.map(|(state, _)| state).unwrap_or_default();
             return Self::Stream(Box::new(Stream::recovered(record.id, settings, stored)));
         }
@@ -43,16 +46,15 @@ impl AnyQueue {
             Some((state, is_clean)) => Queue::recovered(record.id, record.durable, state, is_clean),
             None => Queue::new(record.id, record.durable),
         };
-        let queue = queue.with_settings(QueueSettings::of(&record.arguments));
+        let queue = queue.with_settings(QueueSettings::of(arguments));
         Self::Queue(queue.with_attempts(now, attempts))
     }
 
-    /// Other settings from now on, since a policy changed; see [`Queue::set_settings`]. Those of a stream are
-    /// fixed when it is declared.
-    pub fn set_settings(&mut self, settings: QueueSettings) {
+    /// Other arguments from now on, since a policy changed; see [`Queue::set_settings`] and [`Stream::set_settings`].
+    pub fn set_arguments(&mut self, arguments: &FieldTable) {
         match self {
-            Self::Queue(queue) => queue.set_settings(settings),
-            Self::Stream(_) => {}
+            Self::Queue(queue) => queue.set_settings(QueueSettings::of(arguments)),
+            Self::Stream(stream) => stream.set_settings(StreamSettings::of(arguments)),
         }
     }
 

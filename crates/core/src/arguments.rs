@@ -13,6 +13,7 @@ mod check;
 mod queue_type;
 mod retry;
 
+pub use self::check::check_own_argument;
 pub(crate) use self::{
     check::{check_queue, check_server_named},
     queue_type::QUEUE_TYPE,

@@ -25,6 +25,7 @@
 //! * the stored counters count what is stored, in memory and cold;
 //! * a get waits only for a refill that is under way;
 //! * attempts are counted of messages that are there, of those in the cold range only from before the start;
+//! * what is stranded is dying;
 //! * no consumer holds more unacked messages than its prefetch;
 //! * one that shares the bound of its channel is handed a message only when the channel said that it has room;
 //! * exactly the consumers with credit stand in line for the next message.
@@ -53,14 +54,16 @@ use self::{
     attempts::Count,
     cold::{Cold, Window},
     consumers::Consumers,
+    dead_letter::Stranded,
     retry::Retries,
     spill::Spilled,
     spot::Spot,
 };
 pub use self::{
     cold::Refill,
-    command::{Command, Outcome, Refilled, RequestId, StoredMessage},
+    command::{Command, Outcome, Refilled, RequestId, StoredMessage, Stranding},
     consumers::ConsumerSettings,
+    dead_letter::{STRANDED_RETRY_MILLIS, STRANDED_TRIED_MAX},
     effects::{Answer, Confirm, DeathReason, Delivery, Effects, Got, Overdue, Transfer},
     report::{ConsumerReport, Counters, Report},
 };
@@ -163,6 +166,10 @@ pub struct Queue {
     lowest_turned: Seq,
     /// Dead messages that nobody else has yet.
     dying: BTreeMap<Seq, Ready>,
+    /// Body bytes of these.
+    dying_body_bytes: u64,
+    /// Those of them that were refused, of a queue that keeps such.
+    stranded: Option<Box<Stranded>>,
     /// Those that have arrived elsewhere while rows were being read, and may come back with them.
     arrived: BTreeSet<Seq>,
     consumers: Consumers,
@@ -224,6 +231,8 @@ impl Queue {
             turns: 0,
             lowest_turned: Seq::default(),
             dying: BTreeMap::new(),
+            dying_body_bytes: 0,
+            stranded: None,
             arrived: BTreeSet::new(),
             consumers: Consumers::default(),
             retries: None,
@@ -252,9 +261,8 @@ impl Queue {
             let gives_way = settings.queue_type == QueueType::Quorum;
             self.consumers.serve_one_only(gives_way);
         }
-        let retry = settings.retry.clone();
-        self.retries = retry.map(|retry| Box::new(Retries::new(retry)));
         self.settings = settings;
+        self.set_retry();
         self
     }
 
@@ -265,10 +273,9 @@ impl Queue {
             queue_type: self.settings.queue_type,
             max_priority: self.settings.max_priority,
             single_active_consumer: self.settings.single_active_consumer,
-            lazy_expiry: self.settings.lazy_expiry,
-            retry: self.settings.retry.take(),
             ..settings
         };
+        self.set_retry();
     }
 
     /// Does what `command` says. Messages are not handed out here but by [`Self::hand_out`], which
@@ -344,10 +351,14 @@ impl Queue {
                 let answer = self.delete(if_unused, if_empty, effects);
                 effects.answers.push((request, answer));
             }
-            Command::Tick => self.take_back_overdue(effects),
+            Command::Tick => {
+                self.take_back_overdue(effects);
+                self.retry_stranded(effects);
+            }
             // Nothing such was asked for.
             Command::Told(_) => {}
             Command::Transferred { seq } => self.transferred(seq, effects),
+            Command::Stranded(stranding) => self.strand(*stranding),
             Command::Refilled(refilled) => self.refilled(refilled, effects),
         }
         if had_consumers && self.consumers.len() == 0 {
@@ -441,6 +452,7 @@ impl Queue {
         self.check_places()?;
         self.check_due()?;
         self.check_retries()?;
+        self.check_stranded()?;
         if !self.waiting_gets.is_empty() && !self.cold.is_asked() {
             return Err("a get waits and nothing is being read".to_owned());
         }

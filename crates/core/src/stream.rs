@@ -129,6 +129,12 @@ impl Stream {
         }
     }
 
+    /// Other settings from now on, since a policy changed. They are looked at as the ones before: the age with every
+    /// [`Command::Tick`], the length when a segment is full.
+    pub fn set_settings(&mut self, settings: StreamSettings) {
+        self.settings = settings;
+    }
+
     /// Does what `command` says. Messages are not handed out here but by [`Self::hand_out`].
     pub fn apply(&mut self, now: Timestamp, command: Command, effects: &mut Effects) {
         self.now = self.now.max(now);
@@ -170,7 +176,10 @@ impl Stream {
             Command::Get { request, .. } => effects.answers.push((request, Answer::Got(None))),
             Command::Purge { request } => effects.answers.push((request, Answer::Purged(0))),
             // Nothing is flagged redelivered, nothing dies, and rows come as `Told`.
-            Command::MarkConsumed | Command::Transferred { .. } | Command::Refilled(_) => {}
+            Command::MarkConsumed
+            | Command::Transferred { .. }
+            | Command::Stranded(_)
+            | Command::Refilled(_) => {}
             // Every reader has a bound of its own.
             Command::Share { .. } | Command::AskAgain { .. } => {}
         }

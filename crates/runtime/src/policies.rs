@@ -5,13 +5,12 @@
 use std::{cmp::Reverse, sync::Arc};
 
 use leveret_core::{
-    arguments::{Overflow, QueueSettings},
     directory::Directory,
     pattern::Pattern,
-    policy::PolicySettings,
+    policy::effective_arguments,
     record::{ParameterRecord, QueueRecord},
 };
-use leveret_wire::value::{FieldValue, ShortString};
+use leveret_wire::value::{FieldTable, FieldValue, ShortString};
 use serde_json::{Map, Value};
 
 /// The component of parameters that are policies.
@@ -116,14 +115,13 @@ impl Policies {
         self.effective(&record.vhost, Target::Queue(queue_type), &record.name)
     }
 
-    /// A queue's settings by its arguments and policies.
-    pub(crate) fn settings(&self, record: &QueueRecord) -> QueueSettings {
-        let of_arguments = QueueSettings::of(&record.arguments);
+    /// A queue's arguments together with what its policies say.
+    pub(crate) fn arguments(&self, record: &QueueRecord) -> FieldTable {
         let definition = self.of_queue(record).definition;
         if definition.is_empty() {
-            return of_arguments;
+            return record.arguments.clone();
         }
-        settings_of(&definition).joined(of_arguments, &record.arguments)
+        effective_arguments(&record.arguments, &table_of(&definition))
     }
 
     /// The alternate of an exchange that its policy names.
@@ -132,7 +130,8 @@ impl Policies {
             return None;
         }
         let definition = self.effective(vhost, Target::Exchange, name).definition;
-        settings_of(&definition).alternate_exchange
+        let alternate = definition.get("alternate-exchange")?.as_str()?;
+        ShortString::try_from(alternate).ok()
     }
 }
 
@@ -175,25 +174,24 @@ fn merged(user: &Map<String, Value>, operator: &Map<String, Value>) -> Map<Strin
     merged
 }
 
-fn settings_of(definition: &Map<String, Value>) -> PolicySettings {
-    let number = |key: &str| definition.get(key).and_then(Value::as_u64);
-    let text = |key: &str| definition.get(key).and_then(Value::as_str);
-    let name = |key: &str| text(key).and_then(|name| ShortString::try_from(name).ok());
-    PolicySettings {
-        message_ttl_millis: number("message-ttl"),
-        expires_millis: number("expires"),
-        max_length: number("max-length"),
-        max_length_bytes: number("max-length-bytes"),
-        overflow: match text("overflow") {
-            Some("drop-head") => Some(Overflow::DropHead),
-            Some("reject-publish") => Some(Overflow::RejectPublish),
-            Some("reject-publish-dlx") => Some(Overflow::RejectPublishDeadLetter),
-            _ => None,
-        },
-        dead_letter_exchange: name("dead-letter-exchange"),
-        dead_letter_routing_key: name("dead-letter-routing-key"),
-        alternate_exchange: name("alternate-exchange"),
+/// A definition as arguments; what no argument can be is left out.
+fn table_of(definition: &Map<String, Value>) -> FieldTable {
+    let mut table = FieldTable::new();
+    for (key, value) in definition {
+        let value = match value {
+            Value::Bool(value) => FieldValue::Bool(*value),
+            Value::String(text) => FieldValue::text(text.clone()),
+            Value::Number(number) => match number.as_i64() {
+                Some(number) => FieldValue::Long(number),
+                None => continue,
+            },
+            Value::Null | Value::Array(_) | Value::Object(_) => continue,
+        };
+        if let Ok(key) = ShortString::try_from(key.as_str()) {
+            table.push(key, value);
+        }
     }
+    table
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::{
 
 use leveret_core::{
     any_queue::AnyQueue,
-    arguments::{DeadLetter, QueueType},
+    arguments::{DeadLetter, QueueSettings, QueueType},
     ids::{ChannelKey, ConnectionId, ConsumerId, QueueId, Seq, Timestamp},
     queue::{
         Answer, Command, Confirm, ConsumerReport, Delivery, Depth, Effects, Report, RequestId,
@@ -27,7 +27,7 @@ use crate::{
     outbox::{Outbox, Pressure},
     policies::Effective,
     promise::{Promise, Reader},
-    transfers::Dead,
+    transfers::{self, Dead},
     vhost_handle::VhostHandle,
 };
 
@@ -60,6 +60,8 @@ struct Guarded {
     transient_bytes: usize,
     /// Where its dead messages go.
     dead_letter: Option<DeadLetter>,
+    /// They stay until somebody has taken them.
+    at_least_once: bool,
 }
 
 /// What is to be done once the lock is free.
@@ -79,10 +81,10 @@ impl QueueHandle {
         stored: Option<(QueueState, bool)>,
         attempts: Vec<(Seq, Attempts)>,
     ) -> Arc<Self> {
-        let settings = services.policies.load().settings(&record);
-        let mut queue = AnyQueue::of(&record, stored, attempts, services.clock.now());
-        let dead_letter = settings.dead_letter.clone();
-        queue.set_settings(settings);
+        let arguments = services.policies.load().arguments(&record);
+        let now = services.clock.now();
+        let queue = AnyQueue::of(&record, &arguments, stored, attempts, now);
+        let settings = QueueSettings::of(&arguments);
         // Nothing of a stream is ever flagged redelivered.
         let is_announced = matches!(queue, AnyQueue::Stream(_));
         Arc::new_cyclic(|this| Self {
@@ -100,7 +102,8 @@ impl QueueHandle {
                 last_request: 0,
                 timer: None,
                 transient_bytes: 0,
-                dead_letter,
+                dead_letter: settings.dead_letter,
+                at_least_once: settings.dead_letter_at_least_once,
             }),
         })
     }
@@ -144,11 +147,13 @@ impl QueueHandle {
 
     /// Policies have changed: what they say of this queue holds from now on.
     pub(crate) fn apply_policy(&self) {
-        let settings = self.services.policies.load().settings(&self.record);
+        let arguments = self.services.policies.load().arguments(&self.record);
+        let settings = QueueSettings::of(&arguments);
         {
             let mut guarded = self.guarded.lock();
-            guarded.dead_letter.clone_from(&settings.dead_letter);
-            guarded.queue.set_settings(settings);
+            guarded.dead_letter = settings.dead_letter;
+            guarded.at_least_once = settings.dead_letter_at_least_once;
+            guarded.queue.set_arguments(&arguments);
         }
         self.submit(&mut vec![Command::Tick]);
     }
@@ -161,6 +166,22 @@ impl QueueHandle {
 
     /// Applies `commands` in order and runs what they ask for. Never waits; answers come as effects.
     pub fn submit(&self, commands: &mut Vec<Command>) {
+        let afterwards = self.apply(commands);
+        self.run_afterwards(afterwards);
+    }
+
+    /// The same with messages among them that the broker publishes itself, on [`transfers::OWN_CHANNEL`]: the numbers
+    /// of those that were refused.
+    pub(crate) fn submit_own(&self, commands: &mut Vec<Command>) -> Vec<u64> {
+        let afterwards = self.apply(commands);
+        let refused = afterwards.rejected.iter();
+        let refused = refused.filter(|confirm| confirm.channel == transfers::OWN_CHANNEL);
+        let refused = refused.map(|confirm| confirm.number).collect();
+        self.run_afterwards(afterwards);
+        refused
+    }
+
+    fn apply(&self, commands: &mut Vec<Command>) -> Afterwards {
         let mut guarded = self.guarded.lock();
         let now = self.services.clock.now();
         let is_memory_short = {
@@ -183,8 +204,7 @@ impl QueueHandle {
         let afterwards = self.run(&mut guarded);
         self.tell_memory(&mut guarded);
         self.set_timer(&mut guarded);
-        drop(guarded);
-        self.run_afterwards(afterwards);
+        afterwards
     }
 
     fn tell_memory(&self, guarded: &mut Guarded) {
@@ -351,6 +371,7 @@ impl QueueHandle {
             effects,
             promises,
             dead_letter,
+            at_least_once,
             ..
         } = guarded;
         queue.seal(effects);
@@ -371,7 +392,7 @@ impl QueueHandle {
                 queue: self.record.clone(),
                 vhost: self.vhost.clone(),
                 to: to.clone(),
-                at: self.services.clock.now(),
+                at_least_once: *at_least_once,
                 transfers: std::mem::take(&mut effects.transfers),
             });
         }

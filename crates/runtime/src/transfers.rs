@@ -7,9 +7,12 @@
 //!     └────Transferred─────┘                              never in both, never in none
 //! ```
 //!
+//! With the strategy at-least-once the queue lets go of a message only when all its new queues took it; else it keeps
+//! the message and sends it again.
+//!
 //! A task of its own, because no two queues' locks are ever held at once, and because a chain of
-//! queues must not become a chain of calls. A new queue that refuses the message has answered too: it is
-//! dead, and there is nobody to tell.
+//! queues must not become a chain of calls. Without that strategy a new queue that refuses the message has
+//! answered too: it is dead, and there is nobody to tell.
 
 use std::{
     pin::pin,
@@ -22,10 +25,10 @@ use std::{
 use leveret_core::{
     arguments::DeadLetter,
     dead_letter::{DeadMessage, Death},
-    delay::{self, Released},
-    ids::{QueueId, Seq, Timestamp},
+    delay::{self, Released, Wait},
+    ids::{ChannelKey, ConnectionId, QueueId, Seq},
     message::Message,
-    queue::{Command, Transfer},
+    queue::{Command, Confirm, Stranding, Transfer},
     record::QueueRecord,
     vhost::Route,
 };
@@ -46,13 +49,21 @@ const BATCH_MAX: usize = 256;
 /// Messages on their way from which on publishers wait: what they publish may be what makes others die.
 const WAITING_MAX: usize = 100_000;
 
+/// Who is told of the broker's own messages: no connection has this number.
+pub(crate) const OWN_CHANNEL: ChannelKey = ChannelKey {
+    connection: ConnectionId::new(0),
+    channel: 0,
+    opening: 0,
+};
+
 /// Messages that died in one queue, and where they are to go.
 #[derive(Debug)]
 pub(crate) struct Dead {
     pub(crate) queue: Arc<QueueRecord>,
     pub(crate) vhost: Weak<VhostHandle>,
     pub(crate) to: DeadLetter,
-    pub(crate) at: Timestamp,
+    /// They stay there until everybody has taken them who is to have them.
+    pub(crate) at_least_once: bool,
     pub(crate) transfers: Vec<Transfer>,
 }
 
@@ -172,7 +183,9 @@ impl Arrivals {
                     News::Due(due) => route_due(due, &services.registry, &mut batches),
                 }
             }
-            services.committer.as_one_unit(|| batches.submit());
+            services
+                .committer
+                .as_one_unit(|| batches.submit(&services.registry));
             services.transfers.have_arrived(messages);
             // A long chain of deaths must not keep others from this thread.
             tokio::task::yield_now().await;
@@ -185,6 +198,17 @@ impl Arrivals {
 struct Batches {
     queues: Vec<(Arc<QueueHandle>, Vec<Command>)>,
     delays: Vec<(Arc<DelayHandle>, Vec<delay::Command>)>,
+    watched: Vec<Watched>,
+}
+
+/// A dead message that its queue keeps until everybody has it. Its confirms carry its place in the list, from 1.
+#[derive(Debug)]
+struct Watched {
+    queue: QueueId,
+    stranding: Stranding,
+    /// Somebody refused it, or there is nobody to take it.
+    is_stranded: bool,
+    taken_by: Vec<QueueId>,
 }
 
 impl Batches {
@@ -224,13 +248,39 @@ impl Batches {
         }
     }
 
-    fn submit(self) {
+    fn submit(mut self, registry: &Registry) {
         for (queue, mut commands) in self.queues {
-            queue.submit(&mut commands);
+            for number in queue.submit_own(&mut commands) {
+                let at = usize::try_from(number - 1);
+                if let Some(watched) = at.ok().and_then(|at| self.watched.get_mut(at)) {
+                    watched.taken_by.retain(|taken| *taken != queue.id());
+                    watched.is_stranded = true;
+                }
+            }
         }
         for (delay, mut commands) in self.delays {
             delay.submit(&mut commands);
         }
+        if self.watched.is_empty() {
+            return;
+        }
+        let mut then = Self::default();
+        for watched in self.watched {
+            let Watched {
+                queue,
+                mut stranding,
+                is_stranded,
+                taken_by,
+            } = watched;
+            if !is_stranded {
+                then.let_go(queue, Some(stranding.seq), registry);
+            } else if let Some(handle) = registry.queue(queue) {
+                stranding.taken_by = taken_by.into();
+                let command = Command::Stranded(Box::new(stranding));
+                then.of(handle).push(command);
+            }
+        }
+        then.submit(registry);
     }
 }
 
@@ -239,35 +289,77 @@ fn route(dead: Dead, registry: &Registry, batches: &mut Batches) {
         queue,
         vhost,
         to,
-        at,
+        at_least_once,
         transfers,
     } = dead;
     let Some(vhost) = vhost.upgrade() else {
         return;
     };
     let snapshot = vhost.snapshot();
-    for Transfer {
-        seq,
-        reason,
-        message,
-        was_delivered,
-    } in transfers
-    {
+    for transfer in transfers {
         let death = Death {
             queue: &queue.name,
-            reason,
-            at,
-            was_delivered,
+            reason: transfer.reason,
+            at: transfer.died_at,
+            was_delivered: transfer.was_delivered,
         };
-        let Some(dead) = DeadMessage::of(&message, death, &to) else {
-            batches.let_go(queue.id, seq, registry);
-            continue;
+        let dead = DeadMessage::of(&transfer.message, death, &to);
+        let targets = match &dead {
+            Some(dead) => {
+                let route = vhost.route_dead(&snapshot, dead);
+                let goes_to = |target: &QueueRecord| !dead.is_cycle(&target.name);
+                Targets::of(&route, goes_to, registry)
+            }
+            None => Targets::default(),
         };
-        let route = vhost.route_dead(&snapshot, &dead);
-        let from = (queue.id, seq);
-        let goes_to = |target: &QueueRecord| !dead.is_cycle(&target.name);
-        forward(from, &dead.message, &route, goes_to, registry, batches);
+        let message = dead
+            .as_ref()
+            .map_or(&transfer.message, |dead| &dead.message);
+        match transfer.seq {
+            Some(seq) if at_least_once => {
+                let stranding = Stranding {
+                    seq,
+                    reason: transfer.reason,
+                    died_at: transfer.died_at,
+                    taken_by: transfer.taken_by,
+                };
+                watch(queue.id, stranding, message, targets, batches);
+            }
+            seq => {
+                targets.send(message, None, batches);
+                batches.let_go(queue.id, seq, registry);
+            }
+        }
     }
+}
+
+/// Sends a dead message to those that have not taken it yet.
+fn watch(
+    queue: QueueId,
+    stranding: Stranding,
+    message: &Message,
+    mut targets: Targets,
+    batches: &mut Batches,
+) {
+    let has = &stranding.taken_by;
+    targets.queues.retain(|target| !has.contains(&target.id()));
+    targets
+        .delays
+        .retain(|(delay, _)| !has.contains(&delay.id()));
+    let queues = targets.queues.iter().map(|target| target.id());
+    let delays = targets.delays.iter().map(|(delay, _)| delay.id());
+    let taken_by: Vec<_> = has.iter().copied().chain(queues).chain(delays).collect();
+    batches.watched.push(Watched {
+        queue,
+        stranding,
+        is_stranded: taken_by.is_empty(),
+        taken_by,
+    });
+    let confirm = Confirm {
+        channel: OWN_CHANNEL,
+        number: batches.watched.len() as u64,
+    };
+    targets.send(message, Some(confirm), batches);
 }
 
 fn route_due(due: Due, registry: &Registry, batches: &mut Batches) {
@@ -283,37 +375,43 @@ fn route_due(due: Due, registry: &Registry, batches: &mut Batches) {
     let snapshot = vhost.snapshot();
     for Released { seq, message } in released {
         let route = vhost.route_due(&snapshot, &exchange, &message);
-        let from = (delay, Some(seq));
-        forward(from, &message, &route, |_| true, registry, batches);
+        Targets::of(&route, |_| true, registry).send(&message, None, batches);
+        batches.let_go(delay, Some(seq), registry);
     }
 }
 
-/// Sends a message on its way, and lets go of it where it came from.
-fn forward(
-    (queue, seq): (QueueId, Option<Seq>),
-    message: &Message,
-    route: &Route,
-    goes_to: impl Fn(&QueueRecord) -> bool,
-    registry: &Registry,
-    batches: &mut Batches,
-) {
-    let targets = route.queues.iter().filter_map(|id| registry.queue(*id));
-    let targets: Vec<_> = targets.filter(|target| goes_to(target.record())).collect();
-    let holds = route.held_by.iter();
-    let holds = holds.filter_map(|hold| Some((registry.delay(hold.delay)?, hold.wait)));
-    let holds: Vec<_> = holds.collect();
-    for target in targets {
-        batches.of(target).push(Command::Enqueue {
-            message: message.clone(),
-            confirm: None,
-        });
+/// Who is to have a message.
+#[derive(Debug, Default)]
+struct Targets {
+    queues: Vec<Arc<QueueHandle>>,
+    delays: Vec<(Arc<DelayHandle>, Wait)>,
+}
+
+impl Targets {
+    fn of(route: &Route, goes_to: impl Fn(&QueueRecord) -> bool, registry: &Registry) -> Self {
+        let queues = route.queues.iter().filter_map(|id| registry.queue(*id));
+        let queues = queues.filter(|queue| goes_to(queue.record()));
+        let delays = route.held_by.iter();
+        let delays = delays.filter_map(|hold| Some((registry.delay(hold.delay)?, hold.wait)));
+        Self {
+            queues: queues.collect(),
+            delays: delays.collect(),
+        }
     }
-    for (delay, wait) in holds {
-        batches.of_delay(delay).push(delay::Command::Hold {
-            message: wait.held(message),
-            due: wait.due,
-            confirm: None,
-        });
+
+    fn send(self, message: &Message, confirm: Option<Confirm>, batches: &mut Batches) {
+        for queue in self.queues {
+            batches.of(queue).push(Command::Enqueue {
+                message: message.clone(),
+                confirm,
+            });
+        }
+        for (delay, wait) in self.delays {
+            batches.of_delay(delay).push(delay::Command::Hold {
+                message: wait.held(message),
+                due: wait.due,
+                confirm: None,
+            });
+        }
     }
-    batches.let_go(queue, seq, registry);
 }

@@ -95,6 +95,35 @@ fn values<'a>() -> [(&'static str, ValueCheck<'a>); 30] {
     ]
 }
 
+/// What this broker's own arguments are called begins with one of these.
+const OWN: [&str; 3] = ["x-expiry", ATTEMPT_COUNTING, "x-retry-"];
+
+/// What is wrong with the value of one of this broker's own arguments; `None` for other arguments.
+#[must_use]
+pub fn check_own_argument(key: &str, value: &FieldValue) -> Option<Result<(), String>> {
+    if !OWN.iter().any(|own| key.starts_with(own)) {
+        return None;
+    }
+    let (key, check) = values().into_iter().find(|(known, _)| *known == key)?;
+    let nobody = ShortString::empty();
+    let arguments = FieldTable::new().with(key, value.clone());
+    let checked = check(
+        &Check {
+            name: &nobody,
+            vhost: &nobody,
+            arguments: &arguments,
+        },
+        key,
+    );
+    Some(checked.map_err(|refusal| {
+        if let Refusal::InvalidArgument { detail, .. } = refusal {
+            detail
+        } else {
+            refusal.to_string()
+        }
+    }))
+}
+
 /// Checks a new queue; `default` is its type if it asks for none. A strict check also refuses what RabbitMQ permits for
 /// the time being only.
 pub(crate) fn check_queue(

@@ -51,8 +51,8 @@ impl Queue {
     }
 
     /// Whether anybody asks how often a message came back.
-    pub(super) const fn counts_returns(&self) -> bool {
-        self.settings.attempt_counting.is_some() || self.retries.is_some()
+    pub(super) fn counts_returns(&self) -> bool {
+        self.settings.attempt_counting.is_some() || self.retry_settings().is_some()
     }
 
     /// How often the message has come back by now; `None` when that is too often and it dies.

@@ -1,8 +1,8 @@
 //! What may be asked of a queue.
 
-use super::{Confirm, ConsumerSettings};
+use super::{Confirm, ConsumerSettings, DeathReason};
 use crate::{
-    ids::{ChannelKey, ConsumerId, Handout, Seq, Timestamp},
+    ids::{ChannelKey, ConsumerId, Handout, QueueId, Seq, Timestamp},
     message::Message,
     stream::{StreamSubscription, Told},
 };
@@ -95,6 +95,8 @@ pub enum Command {
         /// Its position.
         seq: Seq,
     },
+    /// A dead message that is to be taken at least once was refused, or has nowhere to go: it stays and is tried again.
+    Stranded(Box<Stranding>),
     /// Drop all ready messages. Answered by [`super::Answer::Purged`].
     Purge {
         /// Who asks.
@@ -127,6 +129,19 @@ impl Command {
 /// Names a command whose answer somebody waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RequestId(pub u64);
+
+/// A dead message that not everybody took who was to have it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stranding {
+    /// Its position.
+    pub seq: Seq,
+    /// Why it died.
+    pub reason: DeathReason,
+    /// When.
+    pub died_at: Timestamp,
+    /// Those that have it already, and are spared another one.
+    pub taken_by: Box<[QueueId]>,
+}
 
 /// Rows that came back from the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

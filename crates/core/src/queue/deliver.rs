@@ -51,6 +51,7 @@ impl Queue {
             | Command::Release { .. }
             | Command::Tick
             | Command::Transferred { .. }
+            | Command::Stranded(_)
             | Command::Purge { .. }
             | Command::Delete { .. }
             | Command::Refilled(_) => false,

@@ -2,7 +2,7 @@
 
 use super::{Refill, RequestId};
 use crate::{
-    ids::{ChannelKey, ConsumerId, Handout, Seq},
+    ids::{ChannelKey, ConsumerId, Handout, QueueId, Seq, Timestamp},
     message::Message,
     record::Write,
     stream::Ask,
@@ -123,10 +123,14 @@ pub struct Transfer {
     pub seq: Option<Seq>,
     /// Why it died.
     pub reason: DeathReason,
+    /// When.
+    pub died_at: Timestamp,
     /// The message as it was.
     pub message: Message,
     /// Somebody had it before.
     pub was_delivered: bool,
+    /// Those that took it at an earlier try; see [`super::Stranding`].
+    pub taken_by: Box<[QueueId]>,
 }
 
 /// Why a message left without being acked.

@@ -31,8 +31,9 @@ impl Queue {
         }
         let waits = self.retries.as_ref().and_then(|retries| retries.next_due());
         let acks = self.acks.next_check();
+        let stranded = self.stranded_due();
         if !(self.has_deadlines() || self.settings.has_limits()) {
-            return [acks, waits].into_iter().flatten().min();
+            return [acks, waits, stranded].into_iter().flatten().min();
         }
         let in_memory = if self.settings.lazy_expiry {
             self.known_head().map(|(_, due)| due)
@@ -52,6 +53,7 @@ impl Queue {
             self.ends_at(),
             acks,
             waits,
+            stranded,
         ]
         .into_iter()
         .flatten()

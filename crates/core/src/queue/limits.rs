@@ -30,8 +30,10 @@ impl Queue {
             effects.transfers.push(Transfer {
                 seq: None,
                 reason: DeathReason::MaxLength,
+                died_at: self.now,
                 message: message.clone(),
                 was_delivered: message.was_delivered(),
+                taken_by: Box::default(),
             });
         }
         true
@@ -64,9 +66,14 @@ impl Queue {
     }
 
     fn would_overflow(&self, message: &Message) -> bool {
-        let body_bytes = message.body().len() as u64;
-        self.settings
-            .is_too_much(self.depth().ready + 1, self.ready_bytes() + body_bytes)
+        let mut messages = self.depth().ready + 1;
+        let mut body_bytes = self.ready_bytes() + message.body().len() as u64;
+        if self.settings.dead_letter_at_least_once {
+            // They may stay for long.
+            messages += self.dying.len() as u64;
+            body_bytes += self.dying_body_bytes;
+        }
+        self.settings.is_too_much(messages, body_bytes)
     }
 
     const fn ready_bytes(&self) -> u64 {

@@ -17,7 +17,8 @@ use crate::{
 /// What a queue holds back.
 #[derive(Debug)]
 pub(super) struct Retries {
-    settings: RetrySettings,
+    /// `None` when nothing more is held back.
+    settings: Option<RetrySettings>,
     /// Held back, with the time when that ends.
     waiting: BTreeMap<Seq, (Timestamp, Ready)>,
     /// Held back, and still in the cold range.
@@ -27,7 +28,7 @@ pub(super) struct Retries {
 }
 
 impl Retries {
-    pub(super) const fn new(settings: RetrySettings) -> Self {
+    const fn new(settings: Option<RetrySettings>) -> Self {
         Self {
             settings,
             waiting: BTreeMap::new(),
@@ -66,6 +67,20 @@ impl Retries {
 }
 
 impl Queue {
+    /// The settings say how long what comes back is held back. What is held back already keeps its time.
+    pub(super) fn set_retry(&mut self) {
+        let settings = self.settings.retry.clone();
+        match &mut self.retries {
+            Some(retries) => retries.settings = settings,
+            None if settings.is_none() => {}
+            none => *none = Some(Box::new(Retries::new(settings))),
+        }
+    }
+
+    pub(super) fn retry_settings(&self) -> Option<&RetrySettings> {
+        self.retries.as_ref()?.settings.as_ref()
+    }
+
     /// Messages that are held back.
     #[must_use]
     pub fn retrying(&self) -> u64 {
@@ -74,8 +89,7 @@ impl Queue {
 
     /// Whether these are all attempts that a message has here.
     pub(super) fn is_last_attempt(&self, attempts: Attempts) -> bool {
-        let retries = self.retries.as_ref();
-        let limit = retries.and_then(|retries| retries.settings.limit);
+        let limit = self.retry_settings().and_then(|settings| settings.limit);
         limit.is_some_and(|limit| attempts.all >= limit)
     }
 
@@ -86,8 +100,9 @@ impl Queue {
         attempts: Attempts,
         is_failure: bool,
     ) -> Option<Timestamp> {
-        let retries = self.retries.as_ref()?;
-        let wait = retries.settings.wait_millis(seq, attempts, is_failure);
+        let wait = self
+            .retry_settings()?
+            .wait_millis(seq, attempts, is_failure);
         (wait > 0).then(|| self.now.plus_millis(wait))
     }
 

@@ -225,6 +225,8 @@ impl Queue {
         self.due.clear();
         self.unacked.clear();
         self.dying.clear();
+        self.dying_body_bytes = 0;
+        self.stranded = None;
         self.arrived.clear();
         self.attempts.clear();
         self.retries = None;

@@ -34,3 +34,4 @@ mod settle;
 mod shared_prefetch;
 mod single_active_consumer;
 mod spilling;
+mod stranded;

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use leveret_core::{
     arguments::{AttemptCounting, DeadLetter, Overflow, QueueSettings, QueueType, RetrySettings},
-    queue::{Command, Outcome},
+    ids::Timestamp,
+    queue::{Command, DeathReason, Outcome, Stranding},
 };
 use leveret_wire::value::{FieldTable, FieldValue};
 use proptest::{prelude::*, sample::Index};
@@ -24,6 +25,8 @@ enum Step {
     Pass(u64),
     /// Some dead message has arrived elsewhere.
     Arrive(Index),
+    /// Nobody took it.
+    Strand(Index),
     Purge,
     /// From now on reads come back one step later.
     HoldReads,
@@ -51,6 +54,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (any::<Index>(), outcome).prop_map(|(index, outcome)| Step::Settle(index, outcome)),
         8 => (0..30_u64).prop_map(Step::Pass),
         8 => any::<Index>().prop_map(Step::Arrive),
+        4 => any::<Index>().prop_map(Step::Strand),
         1 => Just(Step::Purge),
         3 => Just(Step::HoldReads),
         6 => Just(Step::AnswerRead),
@@ -101,6 +105,7 @@ fn settings() -> impl Strategy<Value = QueueSettings> {
                     delivery_limit,
                     attempt_counting: delivery_limit.map(|_| AttemptCounting::Failures),
                     ack_timeout_millis: is_quorum.then_some(35),
+                    dead_letter_at_least_once: has_dead_letter && is_quorum,
                     max_length,
                     message_ttl_millis,
                     lazy_expiry,
@@ -157,6 +162,18 @@ proptest! {
                         let (seq, label) = dead.swap_remove(index.index(dead.len()));
                         queue.together(vec![Command::Transferred { seq }]);
                         prop_assert!(gone.insert(label), "it left twice");
+                    }
+                }
+                Step::Strand(index) => {
+                    dead.extend(queue.take_dead());
+                    if !dead.is_empty() {
+                        let (seq, _) = dead.swap_remove(index.index(dead.len()));
+                        queue.together(vec![Command::Stranded(Box::new(Stranding {
+                            seq,
+                            reason: DeathReason::Rejected,
+                            died_at: Timestamp::default(),
+                            taken_by: Box::default(),
+                        }))]);
                     }
                 }
                 Step::Purge => purged += queue.purge(),

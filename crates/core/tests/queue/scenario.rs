@@ -833,6 +833,12 @@ impl QueueScenario {
         std::mem::take(&mut self.effects.missing)
     }
 
+    /// A policy has changed.
+    pub(crate) fn set_settings(&mut self, settings: QueueSettings) {
+        self.queue.set_settings(settings.clone());
+        self.settings = settings;
+    }
+
     pub(crate) const fn queue(&self) -> &Queue {
         &self.queue
     }

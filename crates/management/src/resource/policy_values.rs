@@ -1,5 +1,7 @@
 //! Which keys a policy may have, and what they may be.
 
+use leveret_core::arguments::check_own_argument;
+use leveret_wire::value::FieldValue;
 use serde_json::{Map, Value};
 
 /// What a value has to be.
@@ -17,7 +19,7 @@ use Shape::{Anything, AtLeast, Integer, OneOf, Text};
 
 const OVERFLOWS: Shape = OneOf(&["drop-head", "reject-publish", "reject-publish-dlx"]);
 
-const KEYS: [(&str, Shape); 40] = [
+const KEYS: [(&str, Shape); 39] = [
     ("alternate-exchange", Text),
     ("consumer-disconnected-timeout", AtLeast(0)),
     ("consumer-timeout", AtLeast(0)),
@@ -56,7 +58,6 @@ const KEYS: [(&str, Shape); 40] = [
     ("stream-filter-size-bytes", AtLeast(16)),
     ("stream-max-segment-size-bytes", AtLeast(0)),
     ("target-group-size", AtLeast(1)),
-    ("x-expiry", Text),
     // Mirroring, as stacks for older versions have it: accepted and without an effect.
     ("ha-mode", Anything),
     ("ha-params", Anything),
@@ -89,7 +90,7 @@ const OPERATOR_KEYS: [&str; 14] = [
 pub(crate) fn check(is_operator: bool, definition: &Map<String, Value>) -> Result<(), String> {
     let unknown: Vec<String> = definition
         .iter()
-        .filter(|(key, _)| find(is_operator, key).is_none())
+        .filter(|(key, value)| find(is_operator, key).is_none() && own(key, value).is_none())
         .map(|(key, value)| format!("{{<<\"{key}\">>,{}}}", erlang(value)))
         .collect();
     if !unknown.is_empty() {
@@ -99,11 +100,25 @@ pub(crate) fn check(is_operator: bool, definition: &Map<String, Value>) -> Resul
         ));
     }
     definition.iter().try_for_each(|(key, value)| {
+        if let Some(checked) = own(key, value) {
+            return checked
+                .map_err(|why| format!("{} is not a valid value of {key}: {why}", erlang(value)));
+        }
         find(is_operator, key)
             .filter(|must| is_fine(*must, value))
             .map(|_| ())
             .ok_or_else(|| format!("{} is not a valid value of {key}", erlang(value)))
     })
+}
+
+/// What is wrong with the value of a key that is an argument of this broker's own.
+fn own(key: &str, value: &Value) -> Option<Result<(), String>> {
+    let value = match value {
+        Value::Bool(value) => FieldValue::Bool(*value),
+        Value::String(text) => FieldValue::text(text.clone()),
+        other => other.as_i64().map_or(FieldValue::Void, FieldValue::Long),
+    };
+    check_own_argument(&format!("x-{key}"), &value)
 }
 
 fn find(is_operator: bool, key: &str) -> Option<Shape> {
@@ -162,6 +177,14 @@ mod tests {
         ] {
             assert!(checked(false, &wrong).is_err(), "{wrong}");
         }
+        for wrong in [
+            json!({"retry-min": "x"}),
+            json!({"expiry": 1}),
+            json!({"retry-limit": 1.5}),
+        ] {
+            assert!(checked(false, &wrong).is_err(), "{wrong}");
+        }
+        assert!(checked(false, &json!({"retry-min": "2s", "expiry": "lazy"})).is_ok());
         assert!(checked(false, &json!({"delivery-limit": -1, "ha-mode": "all"})).is_ok());
     }
 }
