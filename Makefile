@@ -10,7 +10,7 @@ export PATH := $(PATH):$(if $(CARGO_HOME),$(CARGO_HOME),$(HOME)/.cargo)/bin
 # cargo with the RocksDB that scripts/rocksdb has built.
 cargo := scripts/cargo
 
-.PHONY: run test check fix build fuzz faults
+.PHONY: run test check fix build fuzz faults bench
 
 # The broker, on port 5672.
 run:
@@ -31,6 +31,12 @@ test:
 # FAULTS=FM4 runs only what has that in its name.
 faults: build
 	LEVERET_BIN=$(CARGO_TARGET_DIR)/release/leveret conformance/faults/run --long $(FAULTS)
+
+# Leveret and RabbitMQ side by side, into docs/benchmarks.md. About an hour on a quiet machine; BENCH="a- c-1" runs only
+# what begins like that.
+bench:
+	@scripts/setup test
+	scripts/bench $(BENCH)
 
 # Only reads.
 check:
