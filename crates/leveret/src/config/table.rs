@@ -1,7 +1,7 @@
 //! Every setting there is, once. From this come the flags and their help, the variables, the keys of rabbitmq.conf and
 //! of TOML, what `leveret config` prints, what is suggested for a name that does not exist, and docs/configuration.md.
 //!
-//! To add one: a row in [`settings!`] below; it is then a field of [`Settings`], a flag, a `LEVERET_` variable and a key
+//! To add one: a row in `settings!` below; it is then a field of [`Settings`], a flag, a `LEVERET_` variable and a key
 //! in TOML under its own name. `keys` are its names in rabbitmq.conf, `over` and `under` RabbitMQ's own variables for it,
 //! which a configuration file yields to or overrides. Then `leveret config document > docs/configuration.md`.
 
