@@ -25,6 +25,15 @@ from frames.wire import (
 PATIENCE = 15.0
 """Seconds within which a healthy broker answers or ends a socket, also on a busy machine."""
 
+
+def until(condition, limit=PATIENCE, text="it did not come to that"):
+    """Returns when the condition holds."""
+    deadline = time.monotonic() + limit
+    while not condition():
+        assert time.monotonic() < deadline, text
+        time.sleep(0.02)
+
+
 CAPABILITIES = {"authentication_failure_close": True, "basic.nack": True, "publisher_confirms": True}
 
 

@@ -7,16 +7,9 @@ import time
 import urllib.parse
 
 from frames.wire import BODY, HEADER, HEARTBEAT, METHOD, Frame, encode_header, encode_method
-from peer import Api, Peer
+from peer import Api, Peer, until
 
 MEGABYTE = 1 << 20
-
-
-def until(condition, limit=15.0, text="it did not come to that"):
-    deadline = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < deadline, text
-        time.sleep(0.02)
 
 
 def pour(peer, data, seconds):

@@ -13,16 +13,9 @@ import time
 from certificates import Authority, openssl
 from frames.wire import PROTOCOL_HEADER
 from hostile import Skip
-from peer import PATIENCE, Api, Peer
+from peer import PATIENCE, Api, Peer, until
 
 CONFORMANCE = pathlib.Path(__file__).resolve().parents[2]
-
-
-def until(condition, limit=15.0, text="it did not come to that"):
-    deadline = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < deadline, text
-        time.sleep(0.05)
 
 
 class Ground:

@@ -27,8 +27,9 @@ pub enum AnyQueue {
 }
 
 impl AnyQueue {
-    /// The machine for a queue that was declared like this, and has these arguments with its policies; with what the store remembers of it and
-    /// whether the last stop was clean, if it was there before; and of messages that came back to it before now.
+    /// The machine for a queue that was declared like this, and has these arguments with its policies; with what the
+    /// store remembers of it and whether the last stop was clean, if it was there before; and of messages that came
+    /// back to it before now.
     #[must_use]
     pub fn of(
         record: &QueueRecord,

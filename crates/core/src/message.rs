@@ -85,6 +85,21 @@ impl Message {
         Self::with_hidden_keys(parts, life, &[])
     }
 
+    /// The same message with other properties, of which delivery mode and priority are as they were.
+    #[must_use]
+    pub fn with_properties(&self, properties: &[u8]) -> Self {
+        let hidden: Vec<ShortString> = self.hidden_keys().collect();
+        let parts = MessageParts {
+            exchange: self.exchange(),
+            routing_key: self.routing_key(),
+            properties,
+            body: self.body_bytes(),
+            persistent: self.is_persistent(),
+            priority: self.priority(),
+        };
+        Self::with_hidden_keys(parts, self.life(), &hidden)
+    }
+
     /// Builds a message that was routed by the keys of a `BCC` header too, which only the broker knows; see
     /// [`Self::new`].
     ///

@@ -1,7 +1,8 @@
 //! A message gives back what it was made of, and copies only what is small.
 
 use bytes::Bytes;
-use leveret_core::message::{Message, MessageParts, SHARED_BODY_MIN};
+use leveret_core::message::{Life, Message, MessageParts, SHARED_BODY_MIN};
+use leveret_wire::value::ShortString;
 
 fn message(body: Bytes) -> Message {
     Message::new(MessageParts {
@@ -99,4 +100,32 @@ fn debug_output_shows_neither_body_nor_properties() {
         !shown.contains("secret") && !shown.contains("text"),
         "{shown}"
     );
+}
+
+#[test]
+fn with_other_properties_all_else_stays() {
+    for len in [4, SHARED_BODY_MIN] {
+        let parts = MessageParts {
+            exchange: b"exchange",
+            routing_key: b"key",
+            properties: b"\x80\0\x04text",
+            body: vec![b'x'; len].into(),
+            persistent: true,
+            priority: Some(3),
+        };
+        let life = Life {
+            expiration_millis: Some(7),
+            ..Life::default()
+        };
+        let hidden = [ShortString::from_static("hidden")];
+        let message = Message::with_hidden_keys(parts, life, &hidden);
+        let other = message.with_properties(b"\0\0");
+        assert_eq!(other.properties(), b"\0\0");
+        assert_eq!(other.exchange(), message.exchange());
+        assert_eq!(other.routing_key(), message.routing_key());
+        assert_eq!(other.body(), message.body());
+        assert_eq!(other.life(), message.life());
+        assert_eq!(other.hidden_keys().collect::<Vec<_>>(), hidden);
+        assert!(other.is_persistent() && other.priority() == Some(3));
+    }
 }

@@ -7,7 +7,7 @@ use leveret_wire::{
 
 use crate::{
     ids::Timestamp,
-    message::{Message, MessageParts},
+    message::Message,
     refusal::{ObjectKind, Refusal},
 };
 
@@ -127,16 +127,7 @@ impl Wait {
             headers.set(ShortString::from_static(X_DELAY), turned);
         }
         let properties = properties.encode();
-        let parts = MessageParts {
-            exchange: message.exchange(),
-            routing_key: message.routing_key(),
-            properties: properties.as_bytes(),
-            body: message.body_bytes(),
-            persistent: message.is_persistent(),
-            priority: message.priority(),
-        };
-        let hidden: Vec<ShortString> = message.hidden_keys().collect();
-        Message::with_hidden_keys(parts, message.life(), &hidden)
+        message.with_properties(properties.as_bytes())
     }
 }
 
@@ -246,6 +237,7 @@ const fn days(year: i64, month: i64, day: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::MessageParts;
 
     const NOW: Timestamp = Timestamp::new(1_000_000);
 

@@ -16,7 +16,7 @@ use super::{Effects, Queue, Ready};
 use crate::{
     arguments::AttemptCounting,
     ids::{Seq, Timestamp},
-    message::{Message, MessageParts},
+    message::Message,
     record::{Attempts, Write},
 };
 
@@ -177,13 +177,5 @@ fn with_counts(message: &Message, acquired: u32, delivered: u32) -> Option<Messa
     }
     properties.headers = Some(headers);
     let properties = properties.encode();
-    let parts = MessageParts {
-        exchange: message.exchange(),
-        routing_key: message.routing_key(),
-        properties: properties.as_bytes(),
-        body: message.body_bytes(),
-        persistent: message.is_persistent(),
-        priority: message.priority(),
-    };
-    Some(Message::with_life(parts, message.life()))
+    Some(message.with_properties(properties.as_bytes()))
 }
