@@ -1,6 +1,8 @@
 """The HTTP API: statuses, bodies and effects, the same against both brokers."""
 
 import base64
+import gzip
+import json
 import time
 import uuid
 
@@ -769,3 +771,151 @@ def test_definitions_that_cannot_be_are_refused(api):
     nobody = {"permissions": [{"user": "nobody", "vhost": "/", "configure": "", "write": "", "read": ""}]}
     assert api.post("definitions", nobody).status == 400
     assert api.post("definitions", {"users": [{"name": "x", "password": "y"}]}).status == 400
+
+
+# What is counted and measured
+
+
+def test_logins_are_counted_by_protocol(api, broker):
+    node = quoted(api.get("overview").json["node"])
+    broker.connect().close()
+    attempts = {known["protocol"]: known for known in api.get(f"auth/attempts/{node}").json}
+    for protocol in ["amqp091", "http"]:
+        counts = attempts[protocol]
+        assert counts["auth_attempts"] == counts["auth_attempts_succeeded"] + counts["auth_attempts_failed"]
+        assert counts["auth_attempts_succeeded"] > 0
+    failed = attempts["http"]["auth_attempts_failed"]
+    assert api.as_user("nobody", "wrong").get("whoami").status == 401
+    attempts = {known["protocol"]: known for known in api.get(f"auth/attempts/{node}").json}
+    assert attempts["http"]["auth_attempts_failed"] == failed + 1
+    assert api.get(f"auth/attempts/{node}/source").json == []
+    assert api.get("auth/attempts/nobody").status == 404
+
+
+def test_a_node_is_measured(api):
+    [node] = api.get("nodes").json
+    assert 0 < node["mem_used"] < node["mem_limit"]
+    assert node["disk_free"] > node["disk_free_limit"] > 0
+    assert (node["mem_alarm"], node["disk_free_alarm"]) == (False, False)
+    memory = api.get(f"nodes/{quoted(node['name'])}/memory").json["memory"]
+    total = memory.pop("total")
+    assert memory.pop("strategy") == "rss"
+    assert all(isinstance(size, int) for size in memory.values())
+    assert total["rss"] > 0
+    percent = api.get(f"nodes/{quoted(node['name'])}/memory/relative").json["memory"]
+    assert percent["total"] == 100
+    assert api.get("nodes/nobody/memory").status == 404
+
+
+def test_a_channel_tells_what_went_through_it(api, vhost, connection):
+    channel = connection.channel()
+    channel.queue_declare("q")
+    channel.confirm_delivery()
+    for _ in range(3):
+        channel.basic_publish("", "q", b"1")
+    method, _, _ = channel.basic_get("q")
+    channel.basic_ack(method.delivery_tag)
+    channel.basic_get("q", auto_ack=True)
+
+    def stats():
+        connection.process_data_events(time_limit=0)
+        channels = api.get(f"vhosts/{vhost}/channels").json
+        found = channels[0].get("message_stats", {}) if channels else {}
+        return found if found.get("get_no_ack") == 1 else None
+
+    found = eventually(stats)
+    assert {name: found[name] for name in ["publish", "confirm", "get", "get_no_ack", "ack", "deliver_get"]} == {
+        "publish": 3,
+        "confirm": 3,
+        "get": 1,
+        "get_no_ack": 1,
+        "ack": 1,
+        "deliver_get": 2,
+    }
+
+
+def test_an_exchange_tells_what_went_through_it(api, vhost, connection):
+    channel = connection.channel()
+    channel.exchange_declare("x", "fanout")
+    for queue in ["q1", "q2"]:
+        channel.queue_declare(queue)
+        channel.queue_bind(queue, "x")
+    assert "message_stats" not in api.get(f"exchanges/{vhost}/x").json
+    for _ in range(3):
+        channel.basic_publish("x", "", b"1")
+
+    def stats():
+        connection.process_data_events(time_limit=0)
+        found = api.get(f"exchanges/{vhost}/x").json.get("message_stats", {})
+        return found if found.get("publish_out") == 6 else None
+
+    assert eventually(stats)["publish_in"] == 3
+
+
+def test_samples_are_told_newest_first(api):
+    totals = api.get("overview?lengths_age=60&lengths_incr=5&columns=queue_totals").json["queue_totals"]
+    details = totals["messages_details"]
+    assert len(details["samples"]) == 13
+    times = [sample["timestamp"] for sample in details["samples"]]
+    assert [newer - older for newer, older in zip(times, times[1:], strict=False)] == [5000] * 12
+    assert {"avg", "avg_rate", "rate"} <= set(details)
+    assert "samples" not in api.get("overview").json["queue_totals"]["messages_details"]
+    refused = api.get("overview?lengths_age=600000&lengths_incr=1")
+    assert error(refused) == (400, "bad_request", "Invalid range parameters: age 600000, incr 1")
+
+
+# How it is sent
+
+
+def test_long_answers_are_packed_for_those_who_ask(api):
+    packed = api.get("overview", Accept_Encoding="gzip")
+    assert packed.headers["content-encoding"] == "gzip"
+    assert json.loads(gzip.decompress(packed.body))["node"] == api.get("overview").json["node"]
+    assert api.get("overview").headers["content-encoding"] is None
+
+
+def test_pages_of_other_origins_are_not_answered(api):
+    answer = api.get("overview", Origin="http://example.org")
+    assert answer.headers["access-control-allow-origin"] is None
+    options = api.request("OPTIONS", "overview", headers={"Origin": "http://example.org"})
+    assert (options.status, options.body) == (200, b"")
+    assert {method.strip() for method in options.headers["allow"].split(",")} == {"HEAD", "GET", "OPTIONS"}
+
+
+def test_definitions_come_in_a_form(api, vhost):
+    def form(**fields):
+        parts = [
+            f'--xx\r\nContent-Disposition: form-data; name="{name}"; filename="f.json"\r\n\r\n{content}\r\n'
+            for name, content in fields.items()
+        ]
+        return "".join([*parts, "--xx--\r\n"]).encode()
+
+    kind = "multipart/form-data; boundary=xx"
+    queue = {"name": "of-form", "durable": True, "auto_delete": False, "arguments": {}}
+    definitions = json.dumps({"queues": [queue]})
+    path = f"definitions/{vhost}"
+    assert api.request("POST", path, form(file=definitions), kind=kind).status == 204
+    assert api.get(f"queues/{vhost}/of-form").status == 200
+    refused = api.request("POST", path, form(other=definitions), kind=kind)
+    assert error(refused) == (400, "bad_request", "failed_to_parse_json")
+
+
+def test_every_protocol_that_is_asked_for_must_be_there(api):
+    assert "amqp" in api.get("health/checks/protocol-listener/amqp091").json["protocols"]
+    missing = api.get("health/checks/protocol-listener/amqp,mqtt")
+    assert (missing.status, missing.json["status"], missing.json["missing"]) == (503, "failed", ["mqtt"])
+
+
+@pytest.mark.beyond
+def test_whoever_asks_learns_that_the_broker_is_ready(api):
+    api.user = None
+    assert api.get("x/ready").json == {"status": "ok"}
+
+
+@pytest.mark.beyond
+def test_the_api_describes_itself(api):
+    description = api.get("x/openapi.json").json
+    assert description["openapi"].startswith("3.1")
+    queue = description["paths"]["/queues/{vhost}/{queue}"]
+    assert set(queue) == {"get", "put", "delete"}
+    assert [known["name"] for known in queue["get"]["parameters"]] == ["vhost", "queue"]

@@ -20,7 +20,6 @@ PATIENCE_SECS = 20
 # Figures of the Erlang machine, of plugins, and of features that only RabbitMQ's disks and queues have.
 NOT_COMPARED = {
     "applications",
-    "arguments.x-queue-type",
     "backing_queue_status",
     "cluster_links",
     "cluster_state",
@@ -39,17 +38,21 @@ NOT_COMPARED = {
 }
 
 
+# What is in these is named by clients and operators, or by the nodes there are.
+OPAQUE = {
+    "arguments",
+    "definition",
+    "limits",
+    "messages_by_priority",
+    "open_files",
+    "readers",
+    "value",
+}
+
 # Where Leveret does not count yet what RabbitMQ counts; docs/compatibility.md tells. By the ends of their paths.
 NOT_YET = {
-    "channel.message_stats",
-    "channels[].message_stats",
-    "exchange.message_stats",
     "message_stats.disk_reads",
     "message_stats.disk_writes",
-    "vhost.recv_oct",
-    "vhost.send_oct",
-    "vhosts[].recv_oct",
-    "vhosts[].send_oct",
 }
 
 
@@ -62,57 +65,171 @@ def topology(broker, api, vhost):
     connection = pika.BlockingConnection(parameters)
     channel = connection.channel()
     channel.exchange_declare("x", "topic", durable=True)
+    channel.exchange_declare("y", "fanout", durable=True)
+    channel.exchange_bind("y", "x", "k")
     channel.queue_declare("q", durable=True, arguments={"x-max-length": 1000})
     channel.queue_declare("excl", exclusive=True)
+    channel.queue_declare("quorum", durable=True, arguments={"x-queue-type": "quorum"})
+    channel.queue_declare("stream", durable=True, arguments={"x-queue-type": "stream"})
     channel.queue_bind("q", "x", "a.#", arguments={"n": 1})
     channel.confirm_delivery()
     for _ in range(5):
         channel.basic_publish("x", "a.b", b"12345", pika.BasicProperties(delivery_mode=2, timestamp=1795980496))
+    channel.basic_publish("", "quorum", b"1")
     for _ in range(2):
         channel.basic_get("q")
     channel.basic_get("excl")
     channel.basic_qos(prefetch_count=1)
     channel.basic_consume("q", lambda *_: None, consumer_tag="ctag")
-    api.put(f"policies/{vhost}/p", {"pattern": "^q$", "definition": {"expires": 100000000}, "apply-to": "queues"})
+    user = f"shapes-{vhost}"
+    for path, body in {
+        f"policies/{vhost}/p": {"pattern": "^q$", "definition": {"expires": 100000000}, "apply-to": "queues"},
+        f"operator-policies/{vhost}/o": {"pattern": "^none$", "definition": {"expires": 1000}, "apply-to": "queues"},
+        f"users/{user}": {"password": "secret", "tags": "management"},
+        f"permissions/{vhost}/{user}": {"configure": "", "write": "", "read": ""},
+        f"topic-permissions/{vhost}/{user}": {"exchange": "amq.topic", "write": ".*", "read": ".*"},
+        f"vhost-limits/{vhost}/max-queues": {"value": 1000},
+        f"user-limits/{user}/max-channels": {"value": 1000},
+        f"global-parameters/{vhost}": {"value": {"a": 1}},
+    }.items():
+        answer = api.put(path, body)
+        assert answer.status in {201, 204}, f"{path}: {answer}"
     # What is a statistic in RabbitMQ shows after some seconds.
     deadline = time.monotonic() + PATIENCE_SECS
     while time.monotonic() < deadline:
-        queue = api.get(f"queues/{vhost}/q").json
-        connections = api.get(f"vhosts/{vhost}/connections").json
-        channels = api.get(f"vhosts/{vhost}/channels").json
-        is_there = queue.get("message_stats") and queue.get("consumer_details") and queue.get("policy")
-        if is_there and connections and "recv_oct" in connections[0] and channels and "prefetch_count" in channels[0]:
+        if is_counted(api, vhost):
             break
         connection.process_data_events(time_limit=0.2)
-    yield {"vhost": vhost, "connection": quoted(connections[0]["name"]), "node": quoted(connections[0]["node"])}
+    [shown] = api.get(f"vhosts/{vhost}/connections").json
+    port = next(known["port"] for known in api.get("overview").json["listeners"] if known["protocol"] == "amqp")
+    # What is told of logins is told until the next reset, which some test may have asked for.
+    yield {
+        "vhost": vhost,
+        "user": user,
+        "connection": quoted(shown["name"]),
+        "node": quoted(shown["node"]),
+        "props": quoted(next(b for b in api.get(f"bindings/{vhost}/e/x/q/q").json)["properties_key"]),
+        "port": port,
+    }
     connection.close()
+    api.delete(f"users/{user}")
+    api.delete(f"global-parameters/{vhost}")
 
 
+def is_counted(api, vhost):
+    """Whether the broker's statistics have seen all of it."""
+    queue = api.get(f"queues/{vhost}/q").json
+    connections = api.get(f"vhosts/{vhost}/connections").json
+    channels = api.get(f"vhosts/{vhost}/channels").json
+    return (
+        queue.get("message_stats")
+        and queue.get("consumer_details")
+        and queue.get("policy")
+        and "messages" in api.get(f"queues/{vhost}/quorum").json
+        and "messages" in api.get(f"queues/{vhost}/stream").json
+        and api.get(f"exchanges/{vhost}/x").json.get("message_stats")
+        and connections
+        and "recv_oct" in connections[0]
+        and channels
+        and "prefetch_count" in channels[0]
+        and channels[0].get("message_stats")
+        and "recv_oct" in api.get(f"vhosts/{vhost}").json
+    )
+
+
+# Every path that is read, without those that stand in definitions.md, limits and health for the writing side.
 PATHS = {
     "overview": "overview",
     "whoami": "whoami",
     "nodes": "nodes",
     "node": "nodes/{node}",
+    "memory": "nodes/{node}/memory",
+    "relative memory": "nodes/{node}/memory/relative",
     "vhosts": "vhosts",
     "vhost": "vhosts/{vhost}",
+    "permissions of a vhost": "vhosts/{vhost}/permissions",
+    "topic permissions of a vhost": "vhosts/{vhost}/topic-permissions",
     "users": "users",
+    "user": "users/{user}",
+    "users without permissions": "users/without-permissions",
+    "queues of a user": "users/{user}/queues",
+    "permissions of a user": "users/{user}/permissions",
+    "topic permissions of a user": "users/{user}/topic-permissions",
     "permissions": "permissions",
+    "permission": "permissions/{vhost}/{user}",
+    "topic permissions": "topic-permissions",
+    "topic permission": "topic-permissions/{vhost}/{user}",
+    "all queues": "queues",
+    "detailed queues": "queues/detailed",
     "queues": "queues/{vhost}",
+    "page of queues": "queues/{vhost}?page=1&page_size=10",
     "queue": "queues/{vhost}/q",
+    "queue with samples": "queues/{vhost}/q?lengths_age=60&lengths_incr=5&msg_rates_age=60&msg_rates_incr=5",
     "exclusive queue": "queues/{vhost}/excl",
+    "quorum queue": "queues/{vhost}/quorum",
+    "stream": "queues/{vhost}/stream",
+    "queues without statistics": "queues/{vhost}?disable_stats=true&enable_queue_totals=true",
+    "bindings of a queue": "queues/{vhost}/q/bindings",
+    "all exchanges": "exchanges",
     "exchanges": "exchanges/{vhost}",
     "exchange": "exchanges/{vhost}/x",
+    "bindings from an exchange": "exchanges/{vhost}/x/bindings/source",
+    "bindings to an exchange": "exchanges/{vhost}/y/bindings/destination",
+    "all bindings": "bindings",
     "bindings": "bindings/{vhost}",
+    "bindings between": "bindings/{vhost}/e/x/q/q",
+    "binding": "bindings/{vhost}/e/x/q/q/{props}",
+    "bindings between exchanges": "bindings/{vhost}/e/x/e/y",
+    "all consumers": "consumers",
     "consumers": "consumers/{vhost}",
+    "all connections": "connections",
     "connections": "vhosts/{vhost}/connections",
     "connection": "connections/{connection}",
+    "connections of a user": "connections/username/guest",
     "channels": "connections/{connection}/channels",
+    "all channels": "channels",
+    "channels of a vhost": "vhosts/{vhost}/channels",
     "channel": "channels/{connection}%20(1)",
+    "all policies": "policies",
     "policies": "policies/{vhost}",
+    "policy": "policies/{vhost}/p",
+    "all operator policies": "operator-policies",
+    "operator policies": "operator-policies/{vhost}",
+    "operator policy": "operator-policies/{vhost}/o",
     "definitions": "definitions",
     "definitions of a vhost": "definitions/{vhost}",
+    "limits of vhosts": "vhost-limits",
+    "limits of a vhost": "vhost-limits/{vhost}",
+    "limits of users": "user-limits",
+    "limits of a user": "user-limits/{user}",
+    "parameters": "parameters",
+    "parameters of a component": "parameters/vhost-limits",
+    "parameters of a vhost": "parameters/vhost-limits/{vhost}",
+    "parameter": "parameters/vhost-limits/{vhost}/limits",
     "global parameters": "global-parameters",
+    "global parameter": "global-parameters/{vhost}",
+    "cluster name": "cluster-name",
+    "extensions": "extensions",
     "feature flags": "feature-flags",
+    "deprecated features": "deprecated-features",
+    "used deprecated features": "deprecated-features/used",
+    "aliveness": "aliveness-test/{vhost}",
+    "old health check": "healthchecks/node",
+    "old health check of a node": "healthchecks/node/{node}",
+    "hash": "auth/hash_password/secret",
+    "logins": "auth/attempts/{node}",
+    "logins by source": "auth/attempts/{node}/source",
+    "version": "version",
+    "alarms": "health/checks/alarms",
+    "local alarms": "health/checks/local-alarms",
+    "health of vhosts": "health/checks/virtual-hosts",
+    "quorum": "health/checks/node-is-quorum-critical",
+    "service": "health/checks/is-in-service",
+    "readiness": "health/checks/ready-to-serve-clients",
+    "connection limit": "health/checks/below-node-connection-limit",
+    "port": "health/checks/port-listener/{port}",
+    "protocol": "health/checks/protocol-listener/amqp091",
+    "certificates": "health/checks/certificate-expiration/1/months",
 }
 
 
@@ -133,7 +250,8 @@ def shape(value):
         # Only what every item has is sure to be there.
         common = {key: items[0][key] for key in items[0] if all(key in item for item in items)}
         return [common]
-    return {key: shape(value[key]) for key in sorted(value) if key not in NOT_COMPARED}
+    known = (key for key in sorted(value) if key not in NOT_COMPARED)
+    return {key: {} if key in OPAQUE and isinstance(value[key], dict) else shape(value[key]) for key in known}
 
 
 def differences(expected, actual, at=""):
@@ -160,13 +278,11 @@ def is_not_yet(path):
 
 
 def test_every_field_is_there_and_of_its_type(api, topology):
-    shapes = {}
-    for name, path in PATHS.items():
-        answer = api.get(path.format(**topology))
-        assert answer.status == 200, f"{path}: {answer}"
-        shapes[name] = shape(answer.json)
+    answers = {name: api.get(path.format(**topology)) for name, path in PATHS.items()}
+    shapes = {name: shape(answer.json) for name, answer in answers.items() if answer.status == 200}
+    found = [f"{PATHS[name]}: {answer}" for name, answer in answers.items() if answer.status != 200]
     if os.environ.get("RECORD_SHAPES"):
         RECORDED.write_text(json.dumps(shapes, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
-    found = [line for name in PATHS for line in differences(recorded[name], shapes[name], name)]
+    found += [line for name in shapes for line in differences(recorded[name], shapes[name], name)]
     assert not found, "\n".join(found)

@@ -68,6 +68,15 @@ impl AnyQueue {
         }
     }
 
+    /// See [`Queue::ready_by_priority`]; a stream has no priorities.
+    #[must_use]
+    pub fn ready_by_priority(&self) -> Vec<(u8, u64)> {
+        match self {
+            Self::Queue(queue) => queue.ready_by_priority(),
+            Self::Stream(_) => Vec::new(),
+        }
+    }
+
     /// Every consumer.
     #[must_use]
     pub fn consumer_reports(&self) -> Vec<ConsumerReport> {

@@ -31,6 +31,7 @@
 //! * exactly the consumers with credit stand in line for the next message.
 
 mod ack_timeout;
+mod arrivals;
 mod attempts;
 mod cold;
 mod command;
@@ -51,6 +52,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use self::{
     ack_timeout::AckTimes,
+    arrivals::Arrivals,
     attempts::Count,
     cold::{Cold, Window},
     consumers::Consumers,
@@ -191,6 +193,7 @@ pub struct Queue {
     last_used: Timestamp,
     /// For whoever looks.
     counters: Counters,
+    arrivals: Arrivals,
 }
 
 impl Queue {
@@ -250,6 +253,7 @@ impl Queue {
             now: Timestamp::default(),
             last_used: Timestamp::default(),
             counters: Counters::default(),
+            arrivals: Arrivals::default(),
         }
     }
 

@@ -238,6 +238,7 @@ impl Stream {
     /// What there is at this moment. What went through is not counted.
     #[must_use]
     pub fn report(&self) -> Report {
+        let (segments, oldest) = self.segments.known();
         Report {
             depth: self.depth(),
             consumers: self.consumer_count(),
@@ -246,6 +247,8 @@ impl Stream {
             stored: self.state.messages,
             stored_bytes: self.state.body_bytes,
             last_active: self.now,
+            oldest_ready: oldest,
+            segments,
             ..Report::default()
         }
     }

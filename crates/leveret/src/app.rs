@@ -18,7 +18,12 @@ use leveret_tls::Tls;
 use tokio::time::sleep;
 use tracing::{error, info, warn};
 
-use crate::{config::Settings, connection_settings, descriptors, run::RunError, tls_settings};
+use crate::{
+    config::Settings,
+    connection_settings, descriptors,
+    run::{RunError, http_settings},
+    tls_settings,
+};
 
 /// Exit code when storage fails while the broker runs. A supervisor restarts it, and recovery finds
 /// everything that was confirmed.
@@ -139,7 +144,14 @@ impl App {
             import_file(&broker, path).await?;
         }
         let amqp = (bound.amqp.addresses(), bound.amqp.tls_addresses());
-        let management = Management::start(node, broker.clone(), amqp, bound.http, bound.metrics);
+        let management = Management::start(
+            node,
+            broker.clone(),
+            amqp,
+            bound.http,
+            bound.metrics,
+            http_settings(plan.settings),
+        );
         let server = Server::start(
             bound.amqp,
             broker.clone(),

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leveret_management::{BoundListener, HttpError, ImportError, Node};
+use leveret_management::{BoundListener, Cors, HttpError, HttpSettings, ImportError, Node};
 use leveret_runtime::{Amount, Limits, NodeOptions, StartError, StartOptions};
 use leveret_server::{BindError, Listeners};
 use leveret_store::SyncMode;
@@ -203,6 +203,19 @@ async fn serve(settings: &Settings, started: Instant) -> Result<(), RunError> {
     }
     info!("stopped");
     Ok(())
+}
+
+pub(crate) fn http_settings(settings: &Settings) -> HttpSettings {
+    HttpSettings {
+        path_prefix: settings.http_path_prefix.clone(),
+        cors: Cors {
+            allow_origins: settings.http_cors_origins.clone(),
+            max_age_secs: settings.http_cors_max_age_secs,
+        },
+        metrics_per_object: settings.metrics_per_object,
+        config_files: Vec::new(),
+        log_files: vec!["<stderr>".to_owned()],
+    }
 }
 
 fn node_options(settings: &Settings) -> NodeOptions {

@@ -9,12 +9,14 @@
 //! Nothing here costs a message anything: counts are read from queues when somebody asks, and what a connection
 //! does is asked of its own task. Rates come from what was seen when somebody asked before.
 
+mod cors;
 mod error;
 mod listener;
 mod lists;
 mod metrics;
 mod metrics_text;
 mod node;
+mod openapi;
 mod rates;
 mod reply;
 mod request;
@@ -25,8 +27,9 @@ mod values;
 mod visitor;
 
 pub use self::{
+    cors::Cors,
     listener::{BoundListener, HttpError},
     node::{AdminSocket, Node, NodeFacts, Order, Ordered, Phase},
     resource::definitions::{ImportError, import_file},
-    server::{Listening, ListeningHttp, Management},
+    server::{HttpSettings, Listening, ListeningHttp, Management},
 };

@@ -1,32 +1,39 @@
-//! Metrics for Prometheus: sums of the node, or one series per queue.
+//! Metrics for Prometheus: sums of the node, or one series per object.
+
+mod detailed;
+mod protocol;
 
 use axum::{
     body::Body,
     http::{HeaderValue, Response, StatusCode, header},
 };
-use leveret_core::queue::Report;
-use leveret_runtime::{QueueHandle, TrafficCounts};
+use leveret_core::{ids::Timestamp, queue::Report};
+use leveret_runtime::QueueHandle;
 use std::sync::Arc;
 
 use crate::{
     metrics_text::{
-        Kind::{Counter, Gauge, Untyped},
+        Kind::{self, Counter, Gauge, Untyped},
         Page,
     },
     resource::{
+        logins,
+        memory::Breakdown,
         node::{self, Process},
-        queues::Totals,
     },
     server::Api,
 };
 
+/// What a metric of messages is told by.
 const PROTOCOL: (&str, &str) = ("protocol", "amqp091");
-const QUEUE_TYPE: (&str, &str) = ("queue_type", "rabbit_classic_queue");
+
+/// Every queue with what it tells.
+type Queues = [(Arc<QueueHandle>, Report)];
 
 /// What is told of every queue: name, help, value.
 type OfQueue = (&'static str, &'static str, fn(&Report) -> u64);
 
-const GAUGES: [OfQueue; 10] = [
+const GAUGES: [OfQueue; 16] = [
     (
         "messages",
         "Sum of ready and unacknowledged messages",
@@ -45,6 +52,32 @@ const GAUGES: [OfQueue; 10] = [
     ("consumers", "Consumers on a queue", |report| {
         report.consumers as u64
     }),
+    (
+        "consumer_capacity",
+        "1 if messages go out at once",
+        |report| u64::from(report.consumers > 0),
+    ),
+    (
+        "consumer_utilisation",
+        "1 if messages go out at once",
+        |report| u64::from(report.consumers > 0),
+    ),
+    ("messages_ram", "Messages in memory", |report| {
+        report.ready_in_memory + report.depth.unacked
+    }),
+    ("messages_ready_ram", "Ready messages in memory", |report| {
+        report.ready_in_memory
+    }),
+    (
+        "messages_unacked_ram",
+        "Unacknowledged messages in memory",
+        |report| report.depth.unacked,
+    ),
+    (
+        "messages_ram_bytes",
+        "Size in bytes of messages in memory",
+        |report| report.memory_bytes,
+    ),
     (
         "messages_bytes",
         "Size in bytes of ready and unacknowledged messages",
@@ -118,9 +151,10 @@ const COUNTERS: [OfQueue; 8] = [
 
 pub(crate) fn answer(api: &Api, path: &str, query: Option<&str>) -> Response<Body> {
     let text = match path.trim_end_matches('/') {
-        "/metrics" => page(api, false),
+        "/metrics" => page(api, api.settings.metrics_per_object),
         "/metrics/per-object" => page(api, true),
-        "/metrics/detailed" => detailed(api, query.unwrap_or_default()),
+        "/metrics/detailed" => detailed::page(api, query.unwrap_or_default()),
+        "/metrics/memory-breakdown" => memory(api),
         _ => {
             let mut response = Response::new(Body::from("Not Found"));
             *response.status_mut() = StatusCode::NOT_FOUND;
@@ -152,15 +186,43 @@ fn queues(api: &Api) -> Vec<(Arc<QueueHandle>, Report)> {
 fn page(api: &Api, per_object: bool) -> String {
     let mut page = Page::default();
     let queues = queues(api);
-    identity(api, &mut page);
-    of_queues(&mut page, "rabbitmq_queue_", &queues, per_object);
-    of_node(api, &mut page, &queues);
-    of_protocol(api, &mut page, &queues);
-    resources(api, &mut page);
+    let endpoint = if per_object {
+        "per-object"
+    } else {
+        "aggregated"
+    };
+    identity(api, &mut page, endpoint);
+    of_queues(
+        &mut page,
+        "rabbitmq_queue_",
+        &queues,
+        &GAUGES,
+        Gauge,
+        per_object,
+    );
+    of_queues(
+        &mut page,
+        "rabbitmq_queue_",
+        &queues,
+        &COUNTERS,
+        Counter,
+        per_object,
+    );
+    if per_object {
+        of_each_queue(api, &mut page, "rabbitmq_", &queues);
+    }
+    churn(api, &mut page, "rabbitmq_");
+    totals(api, &mut page, &queues);
+    auth_attempts(api, &mut page, "rabbitmq_");
+    protocol::messages(api, &mut page, &queues);
+    protocol::sizes(api, &mut page);
+    protocol::exchanges(api, &mut page, "rabbitmq_", per_object, &|_| true);
+    resources(api, &mut page, "rabbitmq_");
+    alarms(api, &mut page);
     page.into_text()
 }
 
-fn identity(api: &Api, page: &mut Page) {
+fn identity(api: &Api, page: &mut Page, endpoint: &str) {
     let node = &api.broker.node().name;
     let cluster = node::cluster_name(api);
     let id = format!("rabbitmq-cluster-id-{node}");
@@ -175,7 +237,7 @@ fn identity(api: &Api, page: &mut Page) {
             ("rabbitmq_node", node),
             ("rabbitmq_cluster", &cluster),
             ("rabbitmq_cluster_permanent_id", &id),
-            ("rabbitmq_endpoint", "aggregated"),
+            ("rabbitmq_endpoint", endpoint),
         ],
         1,
     );
@@ -199,221 +261,245 @@ fn identity(api: &Api, page: &mut Page) {
 fn of_queues(
     page: &mut Page,
     prefix: &str,
-    queues: &[(Arc<QueueHandle>, Report)],
+    queues: &Queues,
+    families: &[OfQueue],
+    kind: Kind,
     per_object: bool,
 ) {
-    let kinds = [(Gauge, &GAUGES[..]), (Counter, &COUNTERS[..])];
-    for (kind, families) in kinds {
-        for (name, help, value) in families {
-            let name = format!("{prefix}{name}");
-            page.family(&name, kind, help);
-            if !per_object {
-                let sum = queues.iter().map(|(_, report)| value(report)).sum();
-                page.series(&name, &[], sum);
-                continue;
-            }
-            for (queue, report) in queues {
-                let record = queue.record();
-                let (vhost, queue) = (record.vhost.to_string(), record.name.to_string());
-                let labels = [("vhost", vhost.as_str()), ("queue", queue.as_str())];
-                page.series(&name, &labels, value(report));
-            }
+    for (name, help, value) in families {
+        let name = format!("{prefix}{name}");
+        page.family(&name, kind, help);
+        if !per_object {
+            let sum = queues.iter().map(|(_, report)| value(report)).sum();
+            page.series(&name, &[], sum);
+            continue;
+        }
+        for (queue, report) in queues {
+            let record = queue.record();
+            let (vhost, queue) = (record.vhost.to_string(), record.name.to_string());
+            let labels = [("vhost", vhost.as_str()), ("queue", queue.as_str())];
+            page.series(&name, &labels, value(report));
         }
     }
 }
 
-fn of_node(api: &Api, page: &mut Page, queues: &[(Arc<QueueHandle>, Report)]) {
-    let (connections, channels) = api.broker.connection_counts();
+/// What no sum can be told of.
+fn of_each_queue(api: &Api, page: &mut Page, prefix: &str, queues: &Queues) {
+    let now = api.broker.now().get();
+    let age = |came: Option<Timestamp>| came.map(|came| now.saturating_sub(came.get()) / 1000);
+    let ages = |report: &Report| (age(report.oldest_ready), age(report.oldest_unacked));
+    type OfQueue<'a> = &'a dyn Fn(&Report) -> Option<u64>;
+    let families: [(String, &str, OfQueue<'_>); 3] = [
+        (
+            format!("{prefix}queue_head_message_timestamp"),
+            "Timestamp of the first message in the queue, if any",
+            &|report| report.head_timestamp_secs,
+        ),
+        (
+            format!("{prefix}queue_head_message_age_seconds"),
+            "How long the oldest ready message has been in the queue",
+            &|report| ages(report).0,
+        ),
+        (
+            format!("{prefix}queue_unacked_message_age_seconds"),
+            "How long the oldest unacknowledged message has been in the queue",
+            &|report| ages(report).1,
+        ),
+    ];
+    for (name, help, value) in families {
+        page.family(&name, Gauge, help);
+        for (queue, report) in queues {
+            let record = queue.record();
+            let (vhost, queue) = (record.vhost.to_string(), record.name.to_string());
+            let labels = [("vhost", vhost.as_str()), ("queue", queue.as_str())];
+            page.series_or_nan(&name, &labels, value(report));
+        }
+    }
+    let name = format!("{prefix}queue_info");
+    page.family(
+        &name,
+        Gauge,
+        "A metric with a constant '1' value, with the type of each queue",
+    );
+    for (queue, _) in queues {
+        let record = queue.record();
+        let (vhost, queue) = (record.vhost.to_string(), record.name.to_string());
+        let labels = [
+            ("vhost", vhost.as_str()),
+            ("queue", queue.as_str()),
+            ("queue_type", protocol::type_name(record)),
+            ("membership", "leader"),
+        ];
+        page.series(&name, &labels, 1);
+    }
+}
+
+/// What came and went.
+fn churn(api: &Api, page: &mut Page, prefix: &str) {
     let churn = api.broker.churn();
-    let of_queues = api.broker.queue_churn();
-    let consumers = queues
-        .iter()
-        .map(|(_, report)| report.consumers as u64)
-        .sum();
-    for (name, kind, help, value) in [
-        (
-            "connections",
-            Gauge,
-            "Connections currently open",
-            connections,
-        ),
-        ("channels", Gauge, "Channels currently open", channels),
-        (
-            "consumers",
-            Gauge,
-            "Consumers currently connected",
-            consumers,
-        ),
-        ("queues", Gauge, "Queues available", queues.len() as u64),
+    let queues = api.broker.queue_churn();
+    for (name, help, value) in [
         (
             "connections_opened_total",
-            Counter,
-            "Total number of connections opened",
+            "Connections opened",
             churn.connections_created,
         ),
         (
             "connections_closed_total",
-            Counter,
-            "Total number of connections closed or terminated",
+            "Connections closed or lost",
             churn.connections_closed,
         ),
         (
             "channels_opened_total",
-            Counter,
-            "Total number of channels opened",
+            "Channels opened",
             churn.channels_created,
         ),
         (
             "channels_closed_total",
-            Counter,
-            "Total number of channels closed",
+            "Channels closed",
             churn.channels_closed,
         ),
-        (
-            "queues_declared_total",
-            Counter,
-            "Total number of queues declared",
-            of_queues.declared,
-        ),
-        (
-            "queues_created_total",
-            Counter,
-            "Total number of queues created",
-            of_queues.created,
-        ),
-        (
-            "queues_deleted_total",
-            Counter,
-            "Total number of queues deleted",
-            of_queues.deleted,
-        ),
+        ("queues_declared_total", "Queues declared", queues.declared),
+        ("queues_created_total", "Queues created", queues.created),
+        ("queues_deleted_total", "Queues deleted", queues.deleted),
     ] {
-        page.single(&format!("rabbitmq_{name}"), kind, help, value);
+        page.single(&format!("{prefix}{name}"), Counter, help, value);
     }
 }
 
-/// What the protocol did: sums over queues, and over vhosts what no queue sees.
-fn of_protocol(api: &Api, page: &mut Page, queues: &[(Arc<QueueHandle>, Report)]) {
-    let mut totals = Totals::default();
-    for (_, report) in queues {
-        totals.counters.add(&report.counters);
-        totals.consumers += report.consumers as u64;
-    }
-    let counters = &totals.counters;
-    let delivered = counters.deliver + counters.deliver_no_ack + counters.get + counters.get_no_ack;
-    for (name, value) in [
-        ("delivered_total", delivered),
-        ("delivered_consume_manual_ack_total", counters.deliver),
-        ("delivered_consume_auto_ack_total", counters.deliver_no_ack),
-        ("delivered_get_manual_ack_total", counters.get),
-        ("delivered_get_auto_ack_total", counters.get_no_ack),
-        ("get_empty_total", counters.get_empty),
-        ("redelivered_total", counters.redeliver),
-        ("acknowledged_total", counters.ack),
+/// What there is.
+fn totals(api: &Api, page: &mut Page, queues: &Queues) {
+    let (connections, channels) = api.broker.connection_counts();
+    let consumers = queues.iter().map(|(_, report)| report.consumers as u64);
+    for (name, help, value) in [
+        ("connections", "Connections currently open", connections),
+        ("channels", "Channels currently open", channels),
+        (
+            "consumers",
+            "Consumers currently connected",
+            consumers.sum(),
+        ),
+        ("queues", "Queues available", queues.len() as u64),
+        // A name of earlier versions, which old dashboards read.
+        ("process_open_tcp_sockets", "Open TCP sockets", connections),
     ] {
-        let name = format!("rabbitmq_global_messages_{name}");
-        page.family(&name, Counter, "Sum over the queues there are");
-        page.series(&name, &[PROTOCOL, QUEUE_TYPE], value);
+        page.single(&format!("rabbitmq_{name}"), Gauge, help, value);
     }
-    page.family(
-        "rabbitmq_global_messages_routed_total",
-        Counter,
-        "Messages put into queues, once per queue",
-    );
-    page.series(
-        "rabbitmq_global_messages_routed_total",
-        &[PROTOCOL],
-        counters.publish,
-    );
-    let mut traffic = TrafficCounts::default();
-    for vhost in api.broker.vhosts() {
-        traffic.add(&vhost.traffic().counts());
-    }
-    for (name, value) in [
-        ("received_total", traffic.publish),
-        ("confirmed_total", traffic.confirm),
-        ("unroutable_dropped_total", traffic.drop_unroutable),
-        ("unroutable_returned_total", traffic.return_unroutable),
-    ] {
-        let name = format!("rabbitmq_global_messages_{name}");
-        page.family(&name, Counter, "Sum over the vhosts there are");
-        page.series(&name, &[PROTOCOL], value);
-    }
-    page.family(
-        "rabbitmq_global_consumers",
-        Gauge,
-        "The current number of consumers",
-    );
-    page.series("rabbitmq_global_consumers", &[PROTOCOL], totals.consumers);
 }
 
-fn resources(api: &Api, page: &mut Page) {
+fn auth_attempts(api: &Api, page: &mut Page, prefix: &str) {
+    type Value = fn(u64, u64) -> u64;
+    let families: [(&str, &str, Value); 3] = [
+        (
+            "auth_attempts_total",
+            "Logins tried",
+            |succeeded, failed| succeeded + failed,
+        ),
+        (
+            "auth_attempts_succeeded_total",
+            "Logins that were let in",
+            |succeeded, _| succeeded,
+        ),
+        (
+            "auth_attempts_failed_total",
+            "Logins that were refused",
+            |_, failed| failed,
+        ),
+    ];
+    for (name, help, value) in families {
+        let name = format!("{prefix}{name}");
+        page.family(&name, Counter, help);
+        for (protocol, succeeded, failed) in logins::of_protocols(api) {
+            page.series(&name, &[("protocol", protocol)], value(succeeded, failed));
+        }
+    }
+}
+
+fn resources(api: &Api, page: &mut Page, prefix: &str) {
     let process = Process::measured();
+    let gauges = api.broker.gauges();
     for (name, help, value) in [
         (
-            "rabbitmq_process_resident_memory_bytes",
+            "process_resident_memory_bytes",
             "Memory used in bytes",
-            process.memory_used,
+            gauges.memory_used,
         ),
         (
-            "rabbitmq_resident_memory_limit_bytes",
+            "resident_memory_limit_bytes",
             "Memory high watermark in bytes",
-            process.memory_total,
+            gauges.memory_limit,
         ),
         (
-            "rabbitmq_process_open_fds",
-            "Open file descriptors",
-            process.fd_used,
+            "disk_space_available_bytes",
+            "Disk space available in bytes",
+            gauges.disk_free,
         ),
         (
-            "rabbitmq_process_max_fds",
+            "disk_space_available_limit_bytes",
+            "Free disk space low watermark in bytes",
+            gauges.disk_free_limit,
+        ),
+        ("process_open_fds", "Open file descriptors", process.fd_used),
+        (
+            "process_max_fds",
             "Open file descriptors limit",
             process.fd_total,
         ),
         (
-            "rabbitmq_erlang_uptime_seconds",
+            "process_max_tcp_sockets",
+            "Open TCP sockets limit",
+            process.fd_total,
+        ),
+        (
+            "erlang_uptime_seconds",
             "Node uptime",
             api.started.elapsed().as_secs(),
         ),
     ] {
-        page.single(name, Gauge, help, value);
-    }
-    for name in [
-        "rabbitmq_alarms_memory_used_watermark",
-        "rabbitmq_alarms_free_disk_space_watermark",
-    ] {
-        page.single(name, Untyped, "is 1 if the alarm is in effect", 0);
+        page.single(&format!("{prefix}{name}"), Gauge, help, value);
     }
 }
 
-/// Only the families that are asked for, of the vhosts that are asked for.
-fn detailed(api: &Api, query: &str) -> String {
-    let query: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes())
-        .into_owned()
-        .collect();
-    let asked = |name: &str| -> Vec<&str> {
-        let found = query.iter().filter(|(key, _)| key == name);
-        found.map(|(_, value)| value.as_str()).collect()
-    };
+fn alarms(api: &Api, page: &mut Page) {
+    let alarm = api.broker.alarm();
+    for (name, is_on) in [
+        ("memory_used_watermark", alarm.memory),
+        ("free_disk_space_watermark", alarm.disk),
+        ("file_descriptor_limit", false),
+    ] {
+        let name = format!("rabbitmq_alarms_{name}");
+        page.single(
+            &name,
+            Untyped,
+            "is 1 if the alarm is in effect",
+            is_on.into(),
+        );
+    }
+    page.single(
+        "rabbitmq_unreachable_cluster_peers_count",
+        Gauge,
+        "Nodes that this one cannot reach",
+        0,
+    );
+}
+
+/// What the memory of the process is for.
+fn memory(api: &Api) -> String {
     let mut page = Page::default();
-    identity(api, &mut page);
-    let vhosts = asked("vhost");
-    let mut queues = queues(api);
-    queues.retain(|(queue, _)| {
-        let vhost = queue.record().vhost.to_string();
-        vhosts.is_empty() || vhosts.contains(&vhost.as_str())
-    });
-    let of_queue = [
-        "queue_coarse_metrics",
-        "queue_metrics",
-        "queue_consumer_count",
-        "queue_delivery_metrics",
-    ];
-    if asked("family")
-        .iter()
-        .any(|family| of_queue.contains(family))
-    {
-        of_queues(&mut page, "rabbitmq_detailed_queue_", &queues, true);
+    identity(api, &mut page, "memory-breakdown");
+    let breakdown = Breakdown::measured(api);
+    for (category, bytes) in breakdown.categories() {
+        let name = match category {
+            "queue_procs" => "classic_queue_erlang_process",
+            "quorum_queue_procs" => "quorum_queue_erlang_process",
+            "stream_queue_procs" => "stream_erlang_process",
+            "other_system" => "other_system",
+            "reserved_unallocated" => "runtime_reserved_unallocated",
+            // The others are of the Erlang machine.
+            _ => continue,
+        };
+        let name = format!("rabbitmq_memory_{name}_bytes");
+        page.single(&name, Gauge, "Memory in use", bytes);
     }
     page.into_text()
 }

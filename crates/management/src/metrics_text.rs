@@ -1,12 +1,13 @@
 //! The text format of Prometheus.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 /// What kind of number a family is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
     Counter,
     Gauge,
+    Histogram,
     Untyped,
 }
 
@@ -22,6 +23,7 @@ impl Page {
         let kind = match kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
             Kind::Untyped => "untyped",
         };
         // Writing into a string does not fail.
@@ -30,6 +32,23 @@ impl Page {
 
     /// A series of the family at hand.
     pub(crate) fn series(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+        self.put(name, labels, &value);
+    }
+
+    /// The same, where there may be no number.
+    pub(crate) fn series_or_nan(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str)],
+        value: Option<u64>,
+    ) {
+        match value {
+            Some(value) => self.put(name, labels, &value),
+            None => self.put(name, labels, &"NaN"),
+        }
+    }
+
+    fn put(&mut self, name: &str, labels: &[(&str, &str)], value: &dyn Display) {
         self.text.push_str(name);
         if !labels.is_empty() {
             self.text.push('{');

@@ -1,9 +1,12 @@
 //! What a request is answered.
 
+use std::io::{self, Write};
+
 use axum::{
     body::Body,
-    http::{HeaderValue, Response, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Response, StatusCode, header},
 };
+use flate2::{Compression, write::GzEncoder};
 use serde_json::Value;
 
 use crate::error::Refused;
@@ -19,7 +22,10 @@ pub(crate) enum Reply {
     /// With where it is, relative to the path asked for.
     Created(Option<String>),
     NoContent,
-    Moved(&'static str),
+    /// The page is elsewhere, for good.
+    Moved(String),
+    /// To be looked at elsewhere, after a form was sent.
+    SeeOther(String),
     Page(&'static str),
 }
 
@@ -43,9 +49,35 @@ pub(crate) fn deleted(was_there: bool) -> Result<Reply, Refused> {
     }
 }
 
-pub(crate) fn response(outcome: Result<Reply, Refused>, is_encrypted: bool) -> Response<Body> {
+/// Bodies from this size on are worth packing.
+const PACKED_MIN: usize = 300;
+
+/// Whether a client unpacks what it is sent.
+pub(crate) fn takes_gzip(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT_ENCODING).iter();
+    let accepted = accepted.filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let is_gzip = parts
+            .next()
+            .is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+        is_gzip && !parts.any(|weight| matches!(weight, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
+    })
+}
+
+/// How an answer is sent.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sent {
+    /// Over TLS.
+    pub(crate) is_encrypted: bool,
+    /// Packed, if that is worth it.
+    pub(crate) gzip: bool,
+}
+
+pub(crate) fn response(outcome: Result<Reply, Refused>, sent: Sent) -> Response<Body> {
+    let Sent { is_encrypted, gzip } = sent;
     let mut response = match outcome {
-        Ok(reply) => replied(reply),
+        Ok(reply) => replied(reply, gzip),
         Err(refused) => refusal(&refused),
     };
     let headers = response.headers_mut();
@@ -76,12 +108,12 @@ pub(crate) fn response(outcome: Result<Reply, Refused>, is_encrypted: bool) -> R
     response
 }
 
-fn replied(reply: Reply) -> Response<Body> {
+fn replied(reply: Reply, gzip: bool) -> Response<Body> {
     match reply {
-        Reply::Json(value) => json(StatusCode::OK, &value),
-        Reply::Status(status, value) => json(status, &value),
+        Reply::Json(value) => json(StatusCode::OK, &value, gzip),
+        Reply::Status(status, value) => json(status, &value, gzip),
         Reply::Download(value, name) => {
-            let mut response = json(StatusCode::OK, &value);
+            let mut response = json(StatusCode::OK, &value, gzip);
             if let Ok(value) = HeaderValue::from_str(&format!("attachment; filename={name}")) {
                 response
                     .headers_mut()
@@ -97,13 +129,8 @@ fn replied(reply: Reply) -> Response<Body> {
             response
         }
         Reply::NoContent => empty(StatusCode::NO_CONTENT),
-        Reply::Moved(to) => {
-            let mut response = empty(StatusCode::MOVED_PERMANENTLY);
-            response
-                .headers_mut()
-                .insert(header::LOCATION, HeaderValue::from_static(to));
-            response
-        }
+        Reply::Moved(to) => elsewhere(StatusCode::MOVED_PERMANENTLY, &to),
+        Reply::SeeOther(to) => elsewhere(StatusCode::SEE_OTHER, &to),
         Reply::Page(html) => {
             let mut response = Response::new(Body::from(html));
             response.headers_mut().insert(
@@ -117,7 +144,7 @@ fn replied(reply: Reply) -> Response<Body> {
 
 fn refusal(refused: &Refused) -> Response<Body> {
     let mut response = match &refused.body {
-        Some(body) => json(refused.status, body),
+        Some(body) => json(refused.status, body, false),
         None => empty(refused.status),
     };
     let headers = response.headers_mut();
@@ -131,14 +158,40 @@ fn refusal(refused: &Refused) -> Response<Body> {
     response
 }
 
-fn json(status: StatusCode, value: &Value) -> Response<Body> {
-    let mut response = Response::new(Body::from(value.to_string()));
+fn elsewhere(status: StatusCode, to: &str) -> Response<Body> {
+    let mut response = empty(status);
+    if let Ok(to) = HeaderValue::from_str(to) {
+        response.headers_mut().insert(header::LOCATION, to);
+    }
+    response
+}
+
+fn json(status: StatusCode, value: &Value, gzip: bool) -> Response<Body> {
+    let text = value.to_string();
+    let packed = (gzip && text.len() >= PACKED_MIN).then(|| packed(text.as_bytes()));
+    let mut response = match packed.transpose() {
+        Ok(Some(packed)) => {
+            let mut response = Response::new(Body::from(packed));
+            response
+                .headers_mut()
+                .insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            response
+        }
+        // Unpacked it is as good.
+        Ok(None) | Err(_) => Response::new(Body::from(text)),
+    };
     *response.status_mut() = status;
     response.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
     );
     response
+}
+
+fn packed(text: &[u8]) -> io::Result<Vec<u8>> {
+    let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+    packer.write_all(text)?;
+    packer.finish()
 }
 
 fn empty(status: StatusCode) -> Response<Body> {

@@ -9,7 +9,10 @@ use leveret_wire::value::ShortString;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
-use crate::error::Refused;
+use crate::{error::Refused, rates::Age};
+
+/// The most samples that one answer has of a counter.
+const SAMPLES_MAX: u64 = 500;
 
 /// One request.
 #[derive(Debug)]
@@ -41,6 +44,34 @@ impl Request {
     pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         let mut found = self.query.iter().filter(|(key, _)| key == name);
         found.next().map(|(_, value)| value.as_str())
+    }
+
+    /// Which samples of these counters are wanted, `lengths`, `msg_rates`, `data_rates` or `node_stats`.
+    pub(crate) fn age(&self, of: &str) -> Option<Age> {
+        self.asked_age(of).ok().flatten()
+    }
+
+    /// Whether the samples that are asked for can be had.
+    pub(crate) fn check_ages(&self) -> Result<(), Refused> {
+        for of in ["lengths", "msg_rates", "data_rates", "node_stats"] {
+            self.asked_age(of)?;
+        }
+        Ok(())
+    }
+
+    fn asked_age(&self, of: &str) -> Result<Option<Age>, Refused> {
+        let parameter = |what| self.parameter(&format!("{of}_{what}"));
+        let number = |what| parameter(what).and_then(|text| text.parse::<u64>().ok());
+        // As in RabbitMQ: whoever does not say both asks for none.
+        let (Some(secs), Some(step_secs)) = (number("age"), number("incr")) else {
+            return Ok(None);
+        };
+        if step_secs == 0 || secs / step_secs > SAMPLES_MAX {
+            return Err(Refused::bad_request(format!(
+                "Invalid range parameters: age {secs}, incr {step_secs}"
+            )));
+        }
+        Ok(Some(Age { secs, step_secs }))
     }
 
     /// Whether a query parameter says yes.

@@ -9,6 +9,8 @@ pub(crate) mod definitions;
 pub(crate) mod exchanges;
 pub(crate) mod health;
 pub(crate) mod limits;
+pub(crate) mod logins;
+pub(crate) mod memory;
 pub(crate) mod messages;
 pub(crate) mod node;
 pub(crate) mod overview;

@@ -4,10 +4,11 @@ use axum::http::{Method, StatusCode};
 
 use crate::{
     error::Refused,
+    openapi,
     reply::Reply,
     request::Request,
     resource::{
-        bindings, channels, connections, consumers, definitions, exchanges, health, limits,
+        bindings, channels, connections, consumers, definitions, exchanges, health, limits, logins,
         messages, node, overview, parameters, permissions, policies, queues, topic_permissions,
         users, vhosts,
     },
@@ -18,17 +19,33 @@ use crate::{
     },
 };
 
-/// A path; `*` stands for a name.
+/// A path; a word in braces stands for a name.
 pub(crate) struct Route {
     pub(crate) path: &'static str,
+    /// What is there.
+    pub(crate) about: &'static str,
     /// Methods with what they need; GET means HEAD too.
     pub(crate) methods: &'static [(&'static str, Needs)],
 }
 
-const fn route(path: &'static str, methods: &'static [(&'static str, Needs)]) -> Route {
-    Route { path, methods }
+const fn route(
+    path: &'static str,
+    about: &'static str,
+    methods: &'static [(&'static str, Needs)],
+) -> Route {
+    Route {
+        path,
+        about,
+        methods,
+    }
 }
 
+/// The name that a word of a route stands for, if it stands for one.
+pub(crate) fn placeholder(word: &str) -> Option<&str> {
+    word.strip_prefix('{')?.strip_suffix('}')
+}
+
+const OPEN: &[(&str, Needs)] = &[("GET", Nothing)];
 const READ: &[(&str, Needs)] = &[("GET", Management)];
 const ADMINISTRATE: &[(&str, Needs)] = &[
     ("GET", Administrator),
@@ -56,99 +73,314 @@ const GET_DELETE: &[(&str, Needs)] = &[("GET", Management), ("DELETE", Managemen
 const POST: &[(&str, Needs)] = &[("POST", Management)];
 const DELETE: &[(&str, Needs)] = &[("DELETE", Management)];
 const ORDER: &[(&str, Needs)] = &[("POST", Administrator)];
+const MONITOR: &[(&str, Needs)] = &[("GET", Monitoring)];
+const MONITOR_RESET: &[(&str, Needs)] = &[("GET", Monitoring), ("DELETE", Monitoring)];
 
 pub(crate) const ROUTES: &[Route] = &[
-    route("aliveness-test/*", READ),
-    route("auth/hash_password/*", READ),
-    route("bindings", READ),
-    route("bindings/*", READ),
-    route("bindings/*/e/*/e/*", GET_POST),
-    route("bindings/*/e/*/e/*/*", GET_DELETE),
-    route("bindings/*/e/*/q/*", GET_POST),
-    route("bindings/*/e/*/q/*/*", GET_DELETE),
-    route("channels", READ),
-    route("channels/*", READ),
+    route(
+        "all-configuration",
+        "Definitions under their old name",
+        &[("GET", Administrator), ("POST", Administrator)],
+    ),
+    route("aliveness-test/{vhost}", "Whether a vhost is there", READ),
+    route(
+        "auth/attempts/{node}",
+        "Logins so far, by protocol",
+        MONITOR_RESET,
+    ),
+    route(
+        "auth/attempts/{node}/source",
+        "Logins so far, by address",
+        MONITOR_RESET,
+    ),
+    route(
+        "auth/hash_password/{password}",
+        "A password as users have it",
+        READ,
+    ),
+    route("bindings", "All bindings", READ),
+    route("bindings/{vhost}", "The bindings of a vhost", READ),
+    route(
+        "bindings/{vhost}/e/{source}/e/{destination}",
+        "Bindings between two exchanges",
+        GET_POST,
+    ),
+    route(
+        "bindings/{vhost}/e/{source}/e/{destination}/{props}",
+        "One binding between two exchanges",
+        GET_DELETE,
+    ),
+    route(
+        "bindings/{vhost}/e/{source}/q/{queue}",
+        "Bindings between an exchange and a queue",
+        GET_POST,
+    ),
+    route(
+        "bindings/{vhost}/e/{source}/q/{queue}/{props}",
+        "One binding between an exchange and a queue",
+        GET_DELETE,
+    ),
+    route("channels", "Open channels", READ),
+    route("channels/{name}", "One channel", READ),
     route(
         "cluster-name",
+        "The name of the cluster",
         &[("GET", Management), ("PUT", Administrator)],
     ),
-    route("connections", READ),
-    route("connections/*", GET_DELETE),
-    route("connections/*/channels", READ),
-    route("connections/username/*", GET_DELETE),
-    route("consumers", READ),
-    route("consumers/*", READ),
+    route("connections", "Open connections", READ),
+    route(
+        "connections/{name}",
+        "One connection; deleting closes it",
+        GET_DELETE,
+    ),
+    route(
+        "connections/{name}/channels",
+        "The channels of a connection",
+        READ,
+    ),
+    route(
+        "connections/username/{user}",
+        "The connections of a user",
+        GET_DELETE,
+    ),
+    route("consumers", "All consumers", READ),
+    route("consumers/{vhost}", "The consumers of a vhost", READ),
     route(
         "definitions",
+        "Everything that was declared or set, to export and import",
         &[("GET", Administrator), ("POST", Administrator)],
     ),
     route(
-        "definitions/*",
+        "definitions/{vhost}",
+        "What was declared or set in a vhost",
         &[("GET", Administrator), ("POST", Administrator)],
     ),
-    route("deprecated-features", READ),
-    route("deprecated-features/used", READ),
-    route("exchanges", READ),
-    route("exchanges/*", READ),
-    route("exchanges/*/*", USE),
-    route("exchanges/*/*/bindings/destination", READ),
-    route("exchanges/*/*/bindings/source", READ),
-    route("exchanges/*/*/publish", POST),
-    route("extensions", READ),
-    route("feature-flags", READ),
-    route("feature-flags/*/enable", &[("PUT", Administrator)]),
-    route("federation-links", READ),
-    route("federation-links/*", READ),
-    route("global-parameters", SET_PARAMETER),
-    route("global-parameters/*", SET_PARAMETER),
-    route("health/checks/alarms", READ),
-    route("health/checks/below-node-connection-limit", READ),
-    route("health/checks/certificate-expiration/*/*", READ),
-    route("health/checks/is-in-service", READ),
-    route("health/checks/local-alarms", READ),
-    route("health/checks/node-is-quorum-critical", READ),
-    route("health/checks/port-listener/*", READ),
-    route("health/checks/protocol-listener/*", READ),
-    route("health/checks/ready-to-serve-clients", READ),
-    route("health/checks/virtual-hosts", READ),
-    route("healthchecks/node", READ),
-    route("healthchecks/node/*", READ),
-    route("login", &[("POST", Nothing)]),
-    route("nodes", &[("GET", Monitoring)]),
-    route("nodes/*", &[("GET", Monitoring)]),
-    route("operator-policies", READ),
-    route("operator-policies/*", READ),
+    route("deprecated-features", "Features that will go", READ),
     route(
-        "operator-policies/*/*",
+        "deprecated-features/used",
+        "Features that will go and are used",
+        READ,
+    ),
+    route("exchanges", "All exchanges", READ),
+    route("exchanges/{vhost}", "The exchanges of a vhost", READ),
+    route("exchanges/{vhost}/{exchange}", "One exchange", USE),
+    route(
+        "exchanges/{vhost}/{exchange}/bindings/destination",
+        "Bindings to an exchange",
+        READ,
+    ),
+    route(
+        "exchanges/{vhost}/{exchange}/bindings/source",
+        "Bindings from an exchange",
+        READ,
+    ),
+    route(
+        "exchanges/{vhost}/{exchange}/publish",
+        "Publishes one message",
+        POST,
+    ),
+    route("extensions", "Extensions of the management pages", READ),
+    route("feature-flags", "Feature flags, all of them enabled", READ),
+    route(
+        "feature-flags/{flag}/enable",
+        "Enables a feature flag",
+        &[("PUT", Administrator)],
+    ),
+    route(
+        "federation-links",
+        "Links of federation; there are none",
+        READ,
+    ),
+    route(
+        "federation-links/{vhost}",
+        "Links of federation; there are none",
+        READ,
+    ),
+    route("global-parameters", "Parameters of no vhost", SET_PARAMETER),
+    route(
+        "global-parameters/{name}",
+        "One parameter of no vhost",
+        SET_PARAMETER,
+    ),
+    route(
+        "health/checks/alarms",
+        "Whether memory or disk are low",
+        READ,
+    ),
+    route(
+        "health/checks/below-node-connection-limit",
+        "Whether further connections may come",
+        READ,
+    ),
+    route(
+        "health/checks/certificate-expiration/{number}/{unit}",
+        "Whether certificates last so long",
+        READ,
+    ),
+    route(
+        "health/checks/is-in-service",
+        "Whether the broker serves",
+        READ,
+    ),
+    route(
+        "health/checks/local-alarms",
+        "Whether memory or disk of this node are low",
+        READ,
+    ),
+    route(
+        "health/checks/metadata-store/initialized",
+        "Whether metadata are there",
+        READ,
+    ),
+    route(
+        "health/checks/metadata-store/initialized/with-data",
+        "Whether metadata are there",
+        READ,
+    ),
+    route(
+        "health/checks/node-is-quorum-critical",
+        "Whether queues need this node",
+        READ,
+    ),
+    route(
+        "health/checks/port-listener/{port}",
+        "Whether somebody listens on a port",
+        READ,
+    ),
+    route(
+        "health/checks/protocol-listener/{protocols}",
+        "Whether these protocols are spoken",
+        READ,
+    ),
+    route(
+        "health/checks/quorum-queues-without-elected-leaders/all-vhosts",
+        "Whether every quorum queue has a leader",
+        READ,
+    ),
+    route(
+        "health/checks/quorum-queues-without-elected-leaders/all-vhosts/pattern/{pattern}",
+        "Whether these quorum queues have a leader",
+        READ,
+    ),
+    route(
+        "health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}",
+        "Whether the quorum queues of a vhost have a leader",
+        READ,
+    ),
+    route(
+        "health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}/pattern/{pattern}",
+        "Whether these quorum queues have a leader",
+        READ,
+    ),
+    route(
+        "health/checks/reached-target-cluster-size",
+        "Whether all nodes are there",
+        READ,
+    ),
+    route(
+        "health/checks/ready-to-serve-clients",
+        "Whether clients can be served",
+        READ,
+    ),
+    route(
+        "health/checks/virtual-hosts",
+        "Whether every vhost is there",
+        READ,
+    ),
+    route("healthchecks/node", "An old check; always well", READ),
+    route(
+        "healthchecks/node/{node}",
+        "An old check; always well",
+        READ,
+    ),
+    route(
+        "login",
+        "Checks credentials that come in a form",
+        &[("POST", Nothing)],
+    ),
+    route("nodes", "The nodes of the cluster", MONITOR),
+    route("nodes/{node}", "One node", MONITOR),
+    route(
+        "nodes/{node}/memory",
+        "What memory is for, in bytes",
+        MONITOR,
+    ),
+    route(
+        "nodes/{node}/memory/relative",
+        "What memory is for, in percent",
+        MONITOR,
+    ),
+    route("operator-policies", "All operator policies", READ),
+    route(
+        "operator-policies/{vhost}",
+        "The operator policies of a vhost",
+        READ,
+    ),
+    route(
+        "operator-policies/{vhost}/{name}",
+        "One operator policy",
         &[
             ("GET", Management),
             ("PUT", Administrator),
             ("DELETE", Administrator),
         ],
     ),
-    route("overview", READ),
-    route("parameters", &[("GET", Policymaker)]),
-    route("parameters/*", &[("GET", Policymaker)]),
-    route("parameters/*/*", &[("GET", Policymaker)]),
-    route("parameters/*/*/*", SET_PARAMETER),
-    route("permissions", &[("GET", Administrator)]),
-    route("permissions/*/*", ADMINISTRATE),
-    route("policies", READ),
-    route("policies/*", READ),
-    route("policies/*/*", SET_POLICY),
-    route("queues", READ),
-    route("queues/*", READ),
-    route("queues/*/*", USE),
-    route("queues/*/*/bindings", READ),
-    route("queues/*/*/contents", DELETE),
-    route("queues/*/*/get", POST),
-    route("queues/detailed", READ),
-    route("rebalance/queues", &[("POST", Administrator)]),
-    route("shovels", READ),
-    route("shovels/*", READ),
-    route("topic-permissions", &[("GET", Administrator)]),
+    route("overview", "Everything at a glance", READ),
+    route("parameters", "All parameters", &[("GET", Policymaker)]),
     route(
-        "topic-permissions/*/*",
+        "parameters/{component}",
+        "The parameters of a component",
+        &[("GET", Policymaker)],
+    ),
+    route(
+        "parameters/{component}/{vhost}",
+        "The parameters of a component in a vhost",
+        &[("GET", Policymaker)],
+    ),
+    route(
+        "parameters/{component}/{vhost}/{name}",
+        "One parameter",
+        SET_PARAMETER,
+    ),
+    route("permissions", "All permissions", &[("GET", Administrator)]),
+    route(
+        "permissions/{vhost}/{user}",
+        "A user's permission in a vhost",
+        ADMINISTRATE,
+    ),
+    route("policies", "All policies", READ),
+    route("policies/{vhost}", "The policies of a vhost", READ),
+    route("policies/{vhost}/{name}", "One policy", SET_POLICY),
+    route("queues", "All queues", READ),
+    route("queues/{vhost}", "The queues of a vhost", READ),
+    route("queues/{vhost}/{queue}", "One queue", USE),
+    route(
+        "queues/{vhost}/{queue}/bindings",
+        "Bindings to a queue",
+        READ,
+    ),
+    route("queues/{vhost}/{queue}/contents", "Purges a queue", DELETE),
+    route(
+        "queues/{vhost}/{queue}/get",
+        "Takes messages off a queue",
+        POST,
+    ),
+    route("queues/detailed", "All queues", READ),
+    route(
+        "rebalance/queues",
+        "Spreads queues over nodes; there is one",
+        &[("POST", Administrator)],
+    ),
+    route("shovels", "Shovels; there are none", READ),
+    route("shovels/{vhost}", "Shovels; there are none", READ),
+    route(
+        "topic-permissions",
+        "All topic permissions",
+        &[("GET", Administrator)],
+    ),
+    route(
+        "topic-permissions/{vhost}/{user}",
+        "A user's topic permissions in a vhost",
         &[
             ("GET", Administrator),
             ("PUT", Administrator),
@@ -156,65 +388,162 @@ pub(crate) const ROUTES: &[Route] = &[
         ],
     ),
     route(
-        "topic-permissions/*/*/*",
+        "topic-permissions/{vhost}/{user}/{exchange}",
+        "A user's topic permission for an exchange",
         &[("GET", Administrator), ("DELETE", Administrator)],
     ),
-    route("user-limits", &[("GET", Administrator)]),
-    route("user-limits/*", &[("GET", Administrator)]),
-    route("user-limits/*/*", SET_LIMIT),
-    route("users", &[("GET", Administrator)]),
-    route("users/*", ADMINISTRATE),
-    route("users/*/permissions", &[("GET", Administrator)]),
-    route("users/*/queues", &[("GET", Administrator)]),
-    route("users/*/topic-permissions", &[("GET", Administrator)]),
-    route("users/bulk-delete", &[("POST", Administrator)]),
-    route("users/without-permissions", &[("GET", Administrator)]),
-    route("version", &[("GET", Nothing)]),
-    route("vhost-limits", READ),
-    route("vhost-limits/*", READ),
-    route("vhost-limits/*/*", SET_LIMIT),
-    route("vhosts", READ),
-    route("vhosts/*", ADMINISTRATE),
-    route("vhosts/*/channels", READ),
-    route("vhosts/*/connections", READ),
     route(
-        "vhosts/*/deletion/protection",
+        "user-limits",
+        "The limits of all users",
+        &[("GET", Administrator)],
+    ),
+    route(
+        "user-limits/{user}",
+        "The limits of a user",
+        &[("GET", Administrator)],
+    ),
+    route(
+        "user-limits/{user}/{limit}",
+        "One limit of a user",
+        SET_LIMIT,
+    ),
+    route("users", "All users", &[("GET", Administrator)]),
+    route("users/{user}", "One user", ADMINISTRATE),
+    route(
+        "users/{user}/permissions",
+        "A user's permissions",
+        &[("GET", Administrator)],
+    ),
+    route(
+        "users/{user}/queues",
+        "Queues that are exclusive to a user's connections",
+        &[("GET", Administrator)],
+    ),
+    route(
+        "users/{user}/topic-permissions",
+        "A user's topic permissions",
+        &[("GET", Administrator)],
+    ),
+    route(
+        "users/bulk-delete",
+        "Deletes users",
+        &[("POST", Administrator)],
+    ),
+    route(
+        "users/without-permissions",
+        "Users without any permission",
+        &[("GET", Administrator)],
+    ),
+    route(
+        "version",
+        "The version of RabbitMQ whose API this is",
+        &[("GET", Nothing)],
+    ),
+    route("vhost-limits", "The limits of all vhosts", READ),
+    route("vhost-limits/{vhost}", "The limits of a vhost", READ),
+    route(
+        "vhost-limits/{vhost}/{limit}",
+        "One limit of a vhost",
+        SET_LIMIT,
+    ),
+    route("vhosts", "All vhosts", READ),
+    route("vhosts/{vhost}", "One vhost", ADMINISTRATE),
+    route("vhosts/{vhost}/channels", "The channels of a vhost", READ),
+    route(
+        "vhosts/{vhost}/connections",
+        "The connections of a vhost",
+        READ,
+    ),
+    route(
+        "vhosts/{vhost}/deletion/protection",
+        "Keeps a vhost from being deleted",
         &[("POST", Administrator), ("DELETE", Administrator)],
     ),
-    route("vhosts/*/permissions", &[("GET", Administrator)]),
-    route("vhosts/*/topic-permissions", &[("GET", Administrator)]),
-    route("whoami", READ),
-    route("x/node", &[("GET", Administrator)]),
     route(
-        "x/node/alarms/*",
+        "vhosts/{vhost}/permissions",
+        "The permissions in a vhost",
+        &[("GET", Administrator)],
+    ),
+    route(
+        "vhosts/{vhost}/topic-permissions",
+        "The topic permissions in a vhost",
+        &[("GET", Administrator)],
+    ),
+    route("x/node", "What this node is", &[("GET", Administrator)]),
+    route(
+        "x/node/alarms/{alarm}",
+        "Raises or ends an alarm by hand",
         &[("PUT", Administrator), ("DELETE", Administrator)],
     ),
-    route("x/node/authenticate", ORDER),
-    route("x/node/channels", &[("GET", Administrator)]),
-    route("x/node/close-connections", ORDER),
-    route("x/node/connections", &[("GET", Administrator)]),
-    route("x/node/consumers", &[("GET", Administrator)]),
-    route("x/node/disk-free-limit", &[("PUT", Administrator)]),
-    route("x/node/memory-limit", &[("PUT", Administrator)]),
-    route("x/node/queues", &[("GET", Administrator)]),
-    route("x/node/reset", ORDER),
-    route("x/node/start-app", ORDER),
-    route("x/node/status", &[("GET", Administrator)]),
-    route("x/node/stop", ORDER),
-    route("x/node/stop-app", ORDER),
+    route("x/node/authenticate", "Whether a password is right", ORDER),
+    route(
+        "x/node/channels",
+        "Open channels, with what the command line shows",
+        &[("GET", Administrator)],
+    ),
+    route("x/node/close-connections", "Closes many connections", ORDER),
+    route(
+        "x/node/connections",
+        "Open connections, with what the command line shows",
+        &[("GET", Administrator)],
+    ),
+    route(
+        "x/node/consumers",
+        "Consumers, with what the command line shows",
+        &[("GET", Administrator)],
+    ),
+    route(
+        "x/node/disk-free-limit",
+        "Sets the limit of free disk space",
+        &[("PUT", Administrator)],
+    ),
+    route(
+        "x/node/memory-limit",
+        "Sets the limit of memory",
+        &[("PUT", Administrator)],
+    ),
+    route(
+        "x/node/queues",
+        "Queues, with what the command line shows",
+        &[("GET", Administrator)],
+    ),
+    route(
+        "x/node/reset",
+        "Deletes all data of a stopped broker",
+        ORDER,
+    ),
+    route(
+        "x/node/start-app",
+        "Starts the broker that was stopped",
+        ORDER,
+    ),
+    route(
+        "x/node/status",
+        "How the broker is",
+        &[("GET", Administrator)],
+    ),
+    route("x/node/stop", "Ends the process", ORDER),
+    route(
+        "x/node/stop-app",
+        "Stops the broker and keeps the process",
+        ORDER,
+    ),
+    route("x/openapi.json", "This description", READ),
+    route("x/ready", "Whether clients can be served", OPEN),
+    route("whoami", "Who asks", READ),
 ];
 
 /// The route of a path; a word of the list beats a name.
 pub(crate) fn find(path: &[String]) -> Option<&'static Route> {
-    let stars = |route: &&Route| route.path.matches('*').count();
+    let names = |route: &&Route| route.path.matches('{').count();
     let fits = |route: &&Route| {
         let mut words = route.path.split('/');
         let all = path
             .iter()
-            .all(|segment| matches!(words.next(), Some(word) if word == "*" || word == segment));
+            .all(|segment| matches!(words.next(), Some(word) if word == segment || placeholder(word).is_some()));
         all && words.next().is_none()
     };
-    ROUTES.iter().filter(fits).min_by_key(stars)
+    ROUTES.iter().filter(fits).min_by_key(names)
 }
 
 /// What a request needs, or that the path or method is none.
@@ -252,7 +581,9 @@ pub(crate) async fn carry_out(
 ) -> Result<Reply, Refused> {
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     match path.as_slice() {
+        ["all-configuration"] => definitions::answer(api, visitor, request, &[]).await,
         ["aliveness-test", vhost] => health::aliveness(api, visitor, vhost),
+        ["auth", "attempts", rest @ ..] => logins::answer(api, request, rest),
         ["auth", "hash_password", password] => Ok(users::hash(password)),
         ["bindings", rest @ ..] => bindings::answer(api, visitor, request, rest).await,
         ["channels", rest @ ..] => channels::answer(api, visitor, request, rest).await,
@@ -302,6 +633,8 @@ pub(crate) async fn carry_out(
         ["vhosts", vhost, "channels"] => channels::of_vhost(api, visitor, request, vhost).await,
         ["vhosts", rest @ ..] => vhosts::answer(api, visitor, request, rest).await,
         ["whoami"] => Ok(overview::whoami(visitor)),
+        ["x", "openapi.json"] => Ok(openapi::describe(api)),
+        ["x", "ready"] => Ok(health::ready()),
         _ => Err(Refused::not_found()),
     }
 }
@@ -321,7 +654,7 @@ mod tests {
             assert_eq!(found.path, route.path);
             assert!(!route.methods.is_empty());
             let is_open = route.methods.iter().any(|(_, needs)| *needs == Nothing);
-            let may_be_open = ["login", "version"].contains(&route.path);
+            let may_be_open = ["login", "version", "x/ready"].contains(&route.path);
             assert_eq!(is_open, may_be_open, "{}", route.path);
         }
     }
@@ -330,7 +663,7 @@ mod tests {
     fn a_word_beats_a_name() {
         let found = |text| find(&path(text)).map(|route| route.path);
         assert_eq!(found("users/bulk-delete"), Some("users/bulk-delete"));
-        assert_eq!(found("users/alice"), Some("users/*"));
+        assert_eq!(found("users/alice"), Some("users/{user}"));
         assert_eq!(found("queues/v/q/nothing"), None);
     }
 

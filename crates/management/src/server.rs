@@ -18,12 +18,13 @@ use tokio::{task::JoinHandle, time::timeout};
 use tracing::error;
 
 use crate::{
+    cors::Cors,
     error::Refused,
     listener::{BoundListener, IsEncrypted},
     metrics,
     node::Node,
     rates::Rates,
-    reply::{self, Reply},
+    reply::{self, Reply, Sent},
     request::{self, Request},
     resource::control,
     routes,
@@ -70,6 +71,21 @@ impl From<&BoundListener> for ListeningHttp {
     }
 }
 
+/// How the API and the metrics are served.
+#[derive(Debug, Clone, Default)]
+pub struct HttpSettings {
+    /// Everything is below this path, such as `/mq`; empty for the root.
+    pub path_prefix: String,
+    /// Which pages of other origins may use the API.
+    pub cors: Cors,
+    /// `/metrics` has a series for each object, as `/metrics/per-object` always has.
+    pub metrics_per_object: bool,
+    /// Files that were read at the start, as `/nodes` shows them.
+    pub config_files: Vec<String>,
+    /// Where lines are logged to, as `/nodes` shows it.
+    pub log_files: Vec<String>,
+}
+
 /// What every request is answered with.
 #[derive(Debug)]
 pub(crate) struct Api {
@@ -77,13 +93,15 @@ pub(crate) struct Api {
     pub(crate) listening: Listening,
     pub(crate) started: Instant,
     pub(crate) rates: Rates,
+    pub(crate) settings: HttpSettings,
 }
 
 impl Api {
-    pub(crate) fn of(broker: Arc<Broker>, listening: Listening) -> Self {
+    pub(crate) fn of(broker: Arc<Broker>, listening: Listening, settings: HttpSettings) -> Self {
         Self {
             broker,
             listening,
+            settings,
             started: Instant::now(),
             rates: Rates::default(),
         }
@@ -106,6 +124,7 @@ impl Management {
         (amqp, amqps): (Vec<SocketAddr>, Vec<SocketAddr>),
         http: Vec<BoundListener>,
         metrics: Vec<BoundListener>,
+        settings: HttpSettings,
     ) -> Self {
         let listening = Listening {
             amqp,
@@ -113,7 +132,7 @@ impl Management {
             http: http.iter().map(ListeningHttp::from).collect(),
             metrics: metrics.iter().map(ListeningHttp::from).collect(),
         };
-        node.set_api(Some(Arc::new(Api::of(broker, listening))));
+        node.set_api(Some(Arc::new(Api::of(broker, listening, settings))));
         let pages = Router::new().fallback(answer).with_state(node.clone());
         let http = http.into_iter().map(|bound| serve(bound, pages.clone()));
         let scrapes = Router::new().fallback(scrape).with_state(node.clone());
@@ -145,7 +164,7 @@ fn serve(listener: BoundListener, router: Router) -> JoinHandle<()> {
 async fn scrape(State(node): State<Arc<Node>>, request: http::Request<Body>) -> Response<Body> {
     match node.api() {
         Some(api) => metrics::answer(&api, request.uri().path(), request.uri().query()),
-        None => reply::response(Err(Refused::stopped()), false),
+        None => reply::response(Err(Refused::stopped()), Sent::default()),
     }
 }
 
@@ -155,8 +174,18 @@ async fn answer(
     Extension(IsEncrypted(is_encrypted)): Extension<IsEncrypted>,
     request: http::Request<Body>,
 ) -> Response<Body> {
+    let (method, headers) = (request.method().clone(), request.headers().clone());
     let outcome = outcome(&node, Origin::Network(peer.ip()), request).await;
-    reply::response(outcome, is_encrypted)
+    let sent = Sent {
+        is_encrypted,
+        gzip: reply::takes_gzip(&headers),
+    };
+    let mut response = reply::response(outcome, sent);
+    if let Some(api) = node.api() {
+        let cors = &api.settings.cors;
+        cors.allow(&method, &headers, response.headers_mut());
+    }
+    response
 }
 
 /// Answers who came through the administrators' socket.
@@ -164,7 +193,10 @@ pub(crate) async fn answer_administrator(
     State(node): State<Arc<Node>>,
     request: http::Request<Body>,
 ) -> Response<Body> {
-    reply::response(outcome(&node, Origin::Machine, request).await, false)
+    reply::response(
+        outcome(&node, Origin::Machine, request).await,
+        Sent::default(),
+    )
 }
 
 /// Where a request comes from.
@@ -182,12 +214,23 @@ async fn outcome(
     request: http::Request<Body>,
 ) -> Result<Reply, Refused> {
     let (parts, body) = request.into_parts();
-    let path = parts.uri.path();
+    let api = node.api();
+    // Nobody at this machine's own socket goes through a proxy.
+    let prefix = match (origin, &api) {
+        (Origin::Network(_), Some(api)) => api.settings.path_prefix.trim_end_matches('/'),
+        (Origin::Machine, _) | (_, None) => "",
+    };
+    let Some(path) = parts.uri.path().strip_prefix(prefix) else {
+        return match parts.uri.path() {
+            "/" => Ok(Reply::Moved(format!("{prefix}/"))),
+            _ => Err(Refused::not_found()),
+        };
+    };
     let Some(path) = path.strip_prefix("/api") else {
-        return page(path);
+        return page(path, prefix);
     };
     if path.is_empty() || path == "/" {
-        return Ok(Reply::Moved("/api/index.html"));
+        return Ok(Reply::Moved(format!("{prefix}/api/index.html")));
     }
     if path == "/index.html" {
         return Ok(Reply::Page(INDEX));
@@ -212,7 +255,7 @@ async fn outcome(
         },
     };
     let needs = routes::needs(&request)?;
-    let api = node.api();
+    request.check_ages()?;
     let visitor = match (origin, needs, &api) {
         (Origin::Machine, ..) => Visitor::of_machine(),
         (Origin::Network(_), Needs::Nothing, _) => Visitor::nobody(),
@@ -253,12 +296,15 @@ async fn body_of(request: &Request, body: Body, bytes_max: usize) -> Result<Byte
 }
 
 /// What is no part of the API.
-fn page(path: &str) -> Result<Reply, Refused> {
+fn page(path: &str, prefix: &str) -> Result<Reply, Refused> {
     match path {
+        "" => Ok(Reply::Moved(format!("{prefix}/"))),
+        "/cli" | "/cli/" => Ok(Reply::Moved(format!("{prefix}/cli/index.html"))),
         "/" | "/index.html" => Ok(Reply::Page(INDEX)),
         _ => Err(Refused::not_found()),
     }
 }
 
 const INDEX: &str = "<!doctype html><title>Leveret</title><h1>Leveret</h1>\
-<p>The HTTP API is below <code>/api</code>; see <a href=\"/api/overview\">/api/overview</a>.</p>";
+<p>The HTTP API is below <code>/api</code>; see <a href=\"api/overview\">overview</a> and \
+<a href=\"api/x/openapi.json\">its description</a>.</p>";

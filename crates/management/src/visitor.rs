@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc};
 use axum::http::{HeaderMap, StatusCode, header};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use leveret_core::{directory::Directory, rights::Rights};
-use leveret_runtime::Broker;
+use leveret_runtime::{Broker, LoginOver};
 use leveret_wire::value::ShortString;
 use tracing::warn;
 
@@ -85,7 +85,9 @@ impl Visitor {
             return Err(Refused::empty(StatusCode::BAD_REQUEST));
         };
         let (name, password) = (&credentials[..colon], &credentials[colon + 1..]);
-        match broker.login(name, password, peer) {
+        let admitted = broker.login(name, password, peer);
+        broker.note_login(LoginOver::Http, admitted.is_ok());
+        match admitted {
             Ok(user) => Ok(Self {
                 name: user.name,
                 tags: user.tags,

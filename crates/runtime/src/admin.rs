@@ -156,16 +156,33 @@ impl Broker {
         {
             let services = self.services();
             let applier = services.access.lock();
-            if services.registry.vhost(&vhost.name).is_none() {
+            let handle = services.registry.vhost(&vhost.name).unwrap_or_else(|| {
                 let handle = VhostHandle::new(Vhost::new(vhost.name.clone()), services.clone());
-                services.registry.add_vhost(handle);
-            }
+                services.registry.add_vhost(handle.clone());
+                handle
+            });
+            handle.set_traced(vhost.tracing);
             let Ok(changes) = services.access.change(&applier, |directory| {
                 Ok::<_, std::convert::Infallible>(directory.put_vhost(vhost))
             });
             services.send_metadata(changes.into_iter().map(Write::Meta).collect());
         }
         self.services().metadata_stored().await;
+    }
+
+    /// Begins or ends to trace a vhost: copies of everything that is published and delivered there go to its exchange
+    /// `amq.rabbitmq.trace`, until the broker stops. `false` if there is no such vhost.
+    pub async fn set_tracing(&self, name: &ShortString, is_traced: bool) -> bool {
+        let known = self.directory().vhost(name).cloned();
+        let Some(known) = known else {
+            return false;
+        };
+        let vhost = VhostRecord {
+            tracing: is_traced,
+            ..VhostRecord::clone(&known)
+        };
+        self.put_vhost(vhost).await;
+        true
     }
 
     /// Deletes a vhost with everything in it, and closes its connections.

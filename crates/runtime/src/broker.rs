@@ -14,6 +14,7 @@ use std::{
 use arc_swap::ArcSwap;
 use leveret_core::{
     ids::{ConnectionId, QueueId, Timestamp},
+    queue::Counters,
     record::{
         BindingRecord, DelayRecord, ExchangeRecord, HashAlgorithm, MetaChange, PermissionRecord,
         QueueRecord, QueueState, UserRecord, VhostRecord, Write,
@@ -38,12 +39,15 @@ use crate::{
     clock::Clock,
     connections::Connections,
     delay_handle::DelayHandle,
+    logins::{LoginCounts, LoginOver, Logins},
     outbox::Outbox,
     policies::Policies,
     promise::{Payer, Promise},
+    publishing::{Publishing, Sizes},
     queue_handle::QueueHandle,
     registry::Registry,
     timers::Timers,
+    traffic::TrafficCounts,
     transfers::Transfers,
     transient_memory::TransientMemory,
     unwritten::Unwritten,
@@ -140,6 +144,8 @@ pub(crate) struct Services {
     pub(crate) policies: ArcSwap<Policies>,
     /// Queues that were declared, created and deleted.
     pub(crate) queue_churn: ChurnCounters,
+    logins: Logins,
+    pub(crate) publishing: Publishing,
     data_dir: Option<PathBuf>,
     pub(crate) node: NodeOptions,
     pub(crate) alarms: Arc<Alarms>,
@@ -286,6 +292,8 @@ impl Broker {
             connections: Connections::default(),
             policies: ArcSwap::default(),
             queue_churn: ChurnCounters::default(),
+            logins: Logins::default(),
+            publishing: Publishing::default(),
             data_dir: options.data_dir.clone(),
             node: options.node.clone(),
             alarms,
@@ -326,6 +334,61 @@ impl Broker {
     ) -> Result<User, LoginRefused> {
         let loopback_users = &self.services.node.loopback_users;
         users::login_without_password(&self.directory(), loopback_users, name, peer)
+    }
+
+    /// Counts a login.
+    pub fn note_login(&self, over: LoginOver, is_let_in: bool) {
+        self.services.logins.note(over, is_let_in);
+    }
+
+    /// Logins since the start, or since the counts were reset.
+    #[must_use]
+    pub fn logins(&self, over: LoginOver) -> LoginCounts {
+        self.services.logins.counts(over)
+    }
+
+    /// Counts logins from nothing again.
+    pub fn reset_logins(&self) {
+        self.services.logins.reset();
+    }
+
+    /// Bodies were published.
+    pub fn add_sizes(&self, sizes: &Sizes) {
+        self.services.publishing.add_sizes(sizes);
+    }
+
+    /// The sizes of all bodies that were published.
+    #[must_use]
+    pub fn sizes(&self) -> Sizes {
+        self.services.publishing.sizes()
+    }
+
+    /// A connection published for the first time.
+    pub fn publisher_came(&self) {
+        self.services.publishing.publisher_came();
+    }
+
+    /// A connection that had published is gone.
+    pub fn publisher_left(&self) {
+        self.services.publishing.publisher_left();
+    }
+
+    /// Open connections that have published.
+    #[must_use]
+    pub fn publishers(&self) -> u64 {
+        self.services.publishing.publishers()
+    }
+
+    /// What was published into vhosts that were deleted.
+    #[must_use]
+    pub fn traffic_of_deleted_vhosts(&self) -> TrafficCounts {
+        self.services.publishing.gone_traffic()
+    }
+
+    /// What went through queues that were deleted: classic, quorum, stream.
+    #[must_use]
+    pub fn counters_of_deleted_queues(&self) -> [Counters; 3] {
+        self.services.publishing.gone()
     }
 
     /// Where everything durable lies, if anywhere.
@@ -579,7 +642,11 @@ impl Broker {
         let access = &self.services.access;
         let Ok(missing) = access.change(&access.lock(), |directory| {
             for vhost in &recovered.vhosts {
-                directory.put_vhost(vhost.clone());
+                // Nobody is traced for longer than until a stop.
+                directory.put_vhost(VhostRecord {
+                    tracing: false,
+                    ..vhost.clone()
+                });
             }
             for user in &recovered.users {
                 directory.put_user(user.clone());

@@ -6,12 +6,15 @@ use std::{
     sync::Arc,
 };
 
-use leveret_core::ids::{ChannelKey, ConnectionId, ConsumerId, Timestamp};
+use leveret_core::{
+    ids::{ChannelKey, ConnectionId, ConsumerId, Timestamp},
+    queue::Counters,
+};
 use leveret_wire::value::{FieldTable, ShortString};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::endpoint::Endpoint;
+use crate::{endpoint::Endpoint, traffic::TrafficCounts};
 
 /// What is known of a connection from its `connection.open` on.
 #[derive(Debug)]
@@ -83,6 +86,14 @@ pub struct ConnectionState {
     pub received_bytes: u64,
     /// Bytes written to it.
     pub sent_bytes: u64,
+    /// How often something was read.
+    pub reads: u64,
+    /// How often something was written.
+    pub writes: u64,
+    /// Bytes that wait for the client to read.
+    pub pending_bytes: u64,
+    /// It publishes and waits for memory, disk or its turn.
+    pub is_blocked: bool,
     /// Its open channels.
     pub channels: Vec<ChannelState>,
 }
@@ -110,6 +121,10 @@ pub struct ChannelState {
     pub acks_uncommitted: u64,
     /// Its consumers.
     pub consumers: Vec<ConsumerState>,
+    /// What was delivered, got and acked on it.
+    pub counters: Counters,
+    /// What was published on it.
+    pub published: TrafficCounts,
 }
 
 /// A consumer as its channel knows it.
@@ -334,6 +349,12 @@ impl Connections {
             channels: entry.channels,
         });
         entries.collect()
+    }
+
+    /// What is known of an open connection.
+    pub(crate) fn facts(&self, id: ConnectionId) -> Option<Arc<ConnectionFacts>> {
+        let open = self.open.lock();
+        open.by_id.get(&id).map(|entry| entry.facts.clone())
     }
 
     /// Connections and channels that are open.

@@ -21,11 +21,14 @@ mod clock;
 mod connections;
 mod delay_handle;
 mod endpoint;
+mod firehose;
 mod history;
+mod logins;
 mod names;
 mod outbox;
 mod policies;
 mod promise;
+mod publishing;
 mod queue_handle;
 mod registry;
 mod replies;
@@ -48,12 +51,15 @@ pub use self::{
     },
     delay_handle::DelayHandle,
     endpoint::Endpoint,
+    firehose::PublishedBy,
+    logins::{LoginCounts, LoginOver},
     names::generate_name,
     outbox::{Answered, Outbox, Pressure},
     policies::{Effective, Policy},
+    publishing::{SIZE_BOUNDS, Sizes},
     queue_handle::QueueHandle,
     replies::{ReplyAddress, ReplyTarget, is_reply_name},
-    traffic::{Traffic, TrafficCounts},
+    traffic::{ExchangeTraffic, Traffic, TrafficCounts},
     unwritten::Unwritten,
     users::{LoginRefused, User, hash_password},
     vhost_handle::{QueueChurn, QueueDeleted, QueueStatus, Taken, VhostHandle, VhostRefusal},

@@ -24,6 +24,7 @@ use tracing::error;
 
 use crate::{
     broker::Services,
+    firehose::Handed,
     outbox::{Outbox, Pressure},
     policies::Effective,
     promise::{Promise, Reader},
@@ -41,6 +42,8 @@ pub struct QueueHandle {
     this: Weak<Self>,
     /// The store knows of consumers.
     is_announced: AtomicBool,
+    /// The vhost is traced.
+    is_traced: Arc<AtomicBool>,
     guarded: Mutex<Guarded>,
 }
 
@@ -62,6 +65,8 @@ struct Guarded {
     dead_letter: Option<DeadLetter>,
     /// They stay until somebody has taken them.
     at_least_once: bool,
+    /// Deliveries of which copies are to be made.
+    handed: Vec<Handed>,
 }
 
 /// What is to be done once the lock is free.
@@ -71,6 +76,7 @@ struct Afterwards {
     rejected: Vec<Confirm>,
     unused: bool,
     expired: bool,
+    handed: Vec<Handed>,
 }
 
 impl QueueHandle {
@@ -85,6 +91,9 @@ impl QueueHandle {
         let now = services.clock.now();
         let queue = AnyQueue::of(&record, &arguments, stored, attempts, now);
         let settings = QueueSettings::of(&arguments);
+        let of_vhost = vhost.upgrade();
+        let is_traced = of_vhost.map(|vhost| vhost.traced().clone());
+        let is_traced = is_traced.unwrap_or_default();
         // Nothing of a stream is ever flagged redelivered.
         let is_announced = matches!(queue, AnyQueue::Stream(_));
         Arc::new_cyclic(|this| Self {
@@ -93,6 +102,7 @@ impl QueueHandle {
             services,
             this: this.clone(),
             is_announced: AtomicBool::new(is_announced),
+            is_traced,
             guarded: Mutex::new(Guarded {
                 queue,
                 effects: Effects::default(),
@@ -104,6 +114,7 @@ impl QueueHandle {
                 transient_bytes: 0,
                 dead_letter: settings.dead_letter,
                 at_least_once: settings.dead_letter_at_least_once,
+                handed: Vec::new(),
             }),
         })
     }
@@ -137,6 +148,12 @@ impl QueueHandle {
     #[must_use]
     pub fn report(&self) -> Report {
         self.guarded.lock().queue.report()
+    }
+
+    /// Ready messages of each priority.
+    #[must_use]
+    pub fn ready_by_priority(&self) -> Vec<(u8, u64)> {
+        self.guarded.lock().queue.ready_by_priority()
     }
 
     /// The policies that apply to it.
@@ -342,6 +359,7 @@ impl QueueHandle {
             effects,
             outboxes,
             waiting,
+            handed,
             ..
         } = guarded;
         loop {
@@ -351,6 +369,9 @@ impl QueueHandle {
                     // Whoever asked may be gone with its connection.
                     let _ = waiter.send(answer);
                 }
+            }
+            if self.is_traced.load(Ordering::Relaxed) {
+                note_handed(&effects.deliveries, handed);
             }
             self.deliver(queue, &mut effects.deliveries, outboxes);
             if !has_more {
@@ -372,6 +393,7 @@ impl QueueHandle {
             promises,
             dead_letter,
             at_least_once,
+            handed,
             ..
         } = guarded;
         queue.seal(effects);
@@ -416,6 +438,7 @@ impl QueueHandle {
             rejected: std::mem::take(&mut effects.rejected),
             unused: std::mem::take(&mut effects.unused),
             expired: std::mem::take(&mut effects.expired),
+            handed: std::mem::take(handed),
         }
     }
 
@@ -451,9 +474,15 @@ impl QueueHandle {
             rejected,
             unused,
             expired,
+            handed,
         } = afterwards;
         self.services.registry.answer(&accepted, true);
         self.services.registry.answer(&rejected, false);
+        if !handed.is_empty()
+            && let Some(vhost) = self.vhost.upgrade()
+        {
+            vhost.trace_handed(&self.record.name, &handed);
+        }
         if unused
             && self.record.auto_delete
             && let Some(vhost) = self.vhost.upgrade()
@@ -464,4 +493,13 @@ impl QueueHandle {
             vhost.delete_expired(self);
         }
     }
+}
+
+#[cold]
+fn note_handed(deliveries: &[Delivery], handed: &mut Vec<Handed>) {
+    handed.extend(deliveries.iter().map(|delivery| Handed {
+        to: delivery.consumer.channel,
+        redelivered: delivery.redelivered,
+        message: delivery.message.clone(),
+    }));
 }

@@ -1,6 +1,19 @@
-//! What clients published into a vhost since the start: what no single queue sees.
+//! What clients published into a vhost, and into each exchange, since the start: what no single queue sees.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use leveret_core::vhost::Vhost;
+use leveret_wire::value::ShortString;
+use parking_lot::Mutex;
+
+/// Exchanges that are counted although they are gone, before somebody looks which these are.
+const FORGOTTEN_MIN: usize = 64;
 
 /// Counts of one vhost. Connections add to them once per read.
 #[derive(Debug, Default)]
@@ -9,6 +22,8 @@ pub struct Traffic {
     confirm: AtomicU64,
     drop_unroutable: AtomicU64,
     return_unroutable: AtomicU64,
+    received_bytes: AtomicU64,
+    sent_bytes: AtomicU64,
 }
 
 /// The same as plain numbers.
@@ -35,6 +50,25 @@ impl Traffic {
             .fetch_add(counts.return_unroutable, Ordering::Relaxed);
     }
 
+    /// A connection of the vhost read so many bytes.
+    pub fn add_received(&self, bytes: u64) {
+        self.received_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A connection of the vhost wrote so many bytes.
+    pub fn add_sent(&self, bytes: u64) {
+        self.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that were read and written.
+    #[must_use]
+    pub fn octets(&self) -> (u64, u64) {
+        (
+            self.received_bytes.load(Ordering::Relaxed),
+            self.sent_bytes.load(Ordering::Relaxed),
+        )
+    }
+
     /// What happened so far.
     #[must_use]
     pub fn counts(&self) -> TrafficCounts {
@@ -54,5 +88,59 @@ impl TrafficCounts {
         self.confirm += other.confirm;
         self.drop_unroutable += other.drop_unroutable;
         self.return_unroutable += other.return_unroutable;
+    }
+}
+
+/// Counts of one exchange.
+#[derive(Debug, Default)]
+pub struct ExchangeTraffic {
+    publish_in: AtomicU64,
+    publish_out: AtomicU64,
+}
+
+impl ExchangeTraffic {
+    /// Adds publishes to it, and what went on to queues.
+    pub fn add(&self, publish_in: u64, publish_out: u64) {
+        self.publish_in.fetch_add(publish_in, Ordering::Relaxed);
+        self.publish_out.fetch_add(publish_out, Ordering::Relaxed);
+    }
+
+    /// Publishes to it, and how often they went on to a queue.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64) {
+        (
+            self.publish_in.load(Ordering::Relaxed),
+            self.publish_out.load(Ordering::Relaxed),
+        )
+    }
+}
+
+/// The counts of a vhost's exchanges: of those that something was published to.
+#[derive(Debug, Default)]
+pub(crate) struct ExchangeTraffics {
+    by_name: Mutex<HashMap<ShortString, Arc<ExchangeTraffic>>>,
+}
+
+impl ExchangeTraffics {
+    /// The counts of an exchange of this name; `vhost` tells which there are.
+    pub(crate) fn of(&self, name: &ShortString, vhost: &Vhost) -> Arc<ExchangeTraffic> {
+        let mut by_name = self.by_name.lock();
+        if let Some(known) = by_name.get(name) {
+            return known.clone();
+        }
+        if by_name.len() > FORGOTTEN_MIN + 2 * vhost.exchanges().count() {
+            by_name.retain(|name, _| vhost.exchange(name).is_ok());
+        }
+        by_name.entry(name.detach()).or_default().clone()
+    }
+
+    /// What is known of an exchange.
+    pub(crate) fn counts(&self, name: &ShortString) -> Option<(u64, u64)> {
+        self.by_name.lock().get(name).map(|known| known.counts())
+    }
+
+    /// The exchange is gone; a later one of the name begins at nothing.
+    pub(crate) fn forget(&self, name: &ShortString) {
+        self.by_name.lock().remove(name);
     }
 }

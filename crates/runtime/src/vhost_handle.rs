@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -37,11 +37,13 @@ use parking_lot::Mutex;
 use crate::{
     broker::Services,
     delay_handle::DelayHandle,
+    firehose::{Handed, PublishedBy},
     history::Histories,
     outbox::Outbox,
+    policies::Target,
     queue_handle::QueueHandle,
     replies::{self, ReplyAddress, ReplyAddresses, ReplyTarget},
-    traffic::Traffic,
+    traffic::{ExchangeTraffic, ExchangeTraffics, Traffic, TrafficCounts},
 };
 
 /// What one request of the HTTP API may take off a queue; it gets fewer messages then.
@@ -128,6 +130,9 @@ pub struct VhostHandle {
     /// Who waits for replies without a queue.
     replies: ReplyAddresses,
     traffic: Arc<Traffic>,
+    exchange_traffic: ExchangeTraffics,
+    /// Copies of everything go to the trace exchange.
+    is_traced: Arc<AtomicBool>,
     /// Held by whoever changes the vhost.
     applier: Mutex<Applier>,
 }
@@ -150,6 +155,8 @@ impl VhostHandle {
             histories: Mutex::default(),
             replies: ReplyAddresses::default(),
             traffic: Arc::default(),
+            exchange_traffic: ExchangeTraffics::default(),
+            is_traced: Arc::default(),
             applier: Mutex::default(),
         })
     }
@@ -160,10 +167,53 @@ impl VhostHandle {
         &self.name
     }
 
+    pub(crate) const fn services(&self) -> &Arc<Services> {
+        &self.services
+    }
+
+    /// Whether copies of everything go to the trace exchange. Whoever remembers it looks again when
+    /// [`Self::version`] changes.
+    #[must_use]
+    pub fn is_traced(&self) -> bool {
+        self.is_traced.load(Ordering::Relaxed)
+    }
+
+    /// The same for the queues of the vhost, which look at every delivery.
+    pub(crate) const fn traced(&self) -> &Arc<AtomicBool> {
+        &self.is_traced
+    }
+
+    /// Begins or ends to trace.
+    pub(crate) fn set_traced(&self, is_traced: bool) {
+        if self.is_traced.swap(is_traced, Ordering::Relaxed) != is_traced {
+            self.version.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
     /// What was published into it.
     #[must_use]
     pub const fn traffic(&self) -> &Arc<Traffic> {
         &self.traffic
+    }
+
+    /// Where publishes to this exchange are counted, until [`Self::version`] changes.
+    #[must_use]
+    pub fn exchange_traffic(&self, name: &ShortString) -> Arc<ExchangeTraffic> {
+        self.exchange_traffic.of(name, &self.snapshot.load())
+    }
+
+    /// What was published to this exchange, and how often it went on to a queue; `None` when nothing was.
+    #[must_use]
+    pub fn exchange_counts(&self, name: &ShortString) -> Option<(u64, u64)> {
+        self.exchange_traffic.counts(name)
+    }
+
+    /// The policy that applies to this exchange.
+    #[must_use]
+    pub fn exchange_policy(&self, name: &ShortString) -> Option<String> {
+        let policies = self.services.policies.load();
+        let effective = policies.effective(&self.name, Target::Exchange, name);
+        effective.user.map(|policy| policy.name.clone())
     }
 
     /// The exchanges, queues and bindings of this moment.
@@ -225,7 +275,11 @@ impl VhostHandle {
     /// # Errors
     ///
     /// See [`Vhost::route`].
-    pub async fn publish_message(&self, message: &Message) -> Result<bool, Refusal> {
+    pub async fn publish_message(
+        &self,
+        message: &Message,
+        user: &ShortString,
+    ) -> Result<bool, Refusal> {
         let exchange = ShortString::try_from(message.exchange()).unwrap_or_default();
         let properties = message.decoded_properties();
         let keys = routing_keys_of(message, &properties);
@@ -244,6 +298,13 @@ impl VhostHandle {
             }
         };
         let mut is_routed = false;
+        let targets = (found.held_by.len() + found.queues.len()) as u64;
+        self.exchange_traffic(&exchange).add(1, targets);
+        self.traffic.add(&TrafficCounts {
+            publish: 1,
+            drop_unroutable: u64::from(targets == 0),
+            ..TrafficCounts::default()
+        });
         for Hold { delay, wait, .. } in &found.held_by {
             if let Some(delay) = self.services.registry.delay(*delay) {
                 delay.submit(&mut vec![delay::Command::Hold {
@@ -254,11 +315,20 @@ impl VhostHandle {
                 is_routed = true;
             }
         }
-        for queue in found
+        let queues: Vec<_> = found
             .queues
             .iter()
             .filter_map(|id| self.services.registry.queue(*id))
-        {
+            .collect();
+        if self.is_traced() {
+            let by = PublishedBy {
+                facts: None,
+                user,
+                channel: 1,
+            };
+            self.trace_publish(message, by, &mut queues.iter());
+        }
+        for queue in queues {
             queue.submit(&mut vec![Command::Enqueue {
                 message: message.clone(),
                 confirm: None,
@@ -333,6 +403,7 @@ impl VhostHandle {
         if_unused: bool,
     ) -> Result<(), Refusal> {
         self.change(|vhost| vhost.delete_exchange(name, if_unused))?;
+        self.exchange_traffic.forget(name);
         self.services.metadata_stored().await;
         Ok(())
     }
@@ -425,6 +496,13 @@ impl VhostHandle {
             histories.remember(by, message);
         }
         is_current
+    }
+
+    /// The queues that a message of the broker's own reaches from its exchange on.
+    pub(crate) fn targets_of_own(&self, message: &Message) -> Vec<Arc<QueueHandle>> {
+        let exchange = ShortString::try_from(message.exchange()).unwrap_or_default();
+        let snapshot = self.snapshot.load();
+        self.targets_of(&snapshot, &Destination::Exchange(exchange), message)
     }
 
     /// Where a dead message goes.
@@ -675,7 +753,17 @@ impl VhostHandle {
             })
             .await
         {
-            Some(Answer::Got(got)) => Ok(got.map(|got| (handle.id(), got))),
+            Some(Answer::Got(got)) => {
+                if let Some(got) = got.as_ref().filter(|_| self.is_traced()) {
+                    let handed = Handed {
+                        to: channel,
+                        redelivered: got.redelivered,
+                        message: got.message.clone(),
+                    };
+                    self.trace_handed(name, &[handed]);
+                }
+                Ok(got.map(|got| (handle.id(), got)))
+            }
             _ => Err(self.queue_not_found(name)),
         }
     }
@@ -744,6 +832,7 @@ impl VhostHandle {
             return Ok(QueueDeleted::default());
         };
         let (name, vhost) = (record.name.clone(), self.name.clone());
+        let counters = handle.report().counters;
         let (answer, mut writes, cancelled) = handle.delete(if_unused, if_empty);
         let ready = match answer {
             Answer::InUse => {
@@ -766,6 +855,8 @@ impl VhostHandle {
         writes.extend(vhost.remove_queue(record).into_iter().map(Write::Meta));
         self.replace(vhost, writes);
         self.services.registry.remove_queue(record.id);
+        let queue_type = QueueType::of(&record.arguments);
+        self.services.publishing.queue_gone(queue_type, &counters);
         let churn = &self.services.queue_churn;
         churn.deleted.fetch_add(1, Ordering::Relaxed);
         self.forget_histories();
@@ -777,12 +868,17 @@ impl VhostHandle {
     pub(crate) fn end(&self) -> Vec<Write> {
         let mut applier = self.applier.lock();
         applier.is_ended = true;
+        let traffic = self.traffic.counts();
+        self.services.publishing.vhost_gone(&traffic);
         applier.exclusive_queues.clear();
         let snapshot = self.snapshot.load();
         let mut writes = Vec::new();
         for record in snapshot.queues() {
             if let Some(handle) = self.services.registry.queue(record.id) {
                 // Its consumers are connections of this vhost, which are closed.
+                let queue_type = QueueType::of(&record.arguments);
+                let counters = handle.report().counters;
+                self.services.publishing.queue_gone(queue_type, &counters);
                 let (_, of_queue, _) = handle.delete(false, false);
                 writes.extend(of_queue);
                 self.services.registry.remove_queue(record.id);

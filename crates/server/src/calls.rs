@@ -5,19 +5,20 @@ use std::{collections::BTreeMap, sync::Arc};
 use leveret_core::{
     arguments::QueueType,
     ids::{ChannelKey, ConnectionId, ConsumerId, HandedOut},
-    queue::{Command, ConsumerSettings},
+    queue::{Command, ConsumerSettings, Counters},
     record::{BindingRecord, Destination},
     refusal::Refusal,
     vhost,
 };
 use leveret_runtime::{
     Broker, ChannelRefused, ChannelState, ConnectionFacts, ConnectionState, ConsumerState,
-    Endpoint, OpenRefused, QueueHandle, ReplyAddress, TlsFacts, VhostHandle,
+    Endpoint, LoginOver, OpenRefused, QueueHandle, ReplyAddress, TlsFacts, TrafficCounts,
+    VhostHandle,
 };
 use leveret_session::{
-    Answer, Call, ChannelEnd, ChannelStatus, ConnectionStatus, Consume, ExchangeBind,
-    ExchangeDeclare, ExchangeUnbind, Get, Login, Mechanism, OpenRefusal, QueueBind, QueueDeclare,
-    QueueUnbind, SharePrefetch,
+    Answer, Call, ChannelCounts, ChannelEnd, ChannelStatus, ConnectionStatus, Consume,
+    ExchangeBind, ExchangeDeclare, ExchangeUnbind, Get, Login, Mechanism, OpenRefusal, QueueBind,
+    QueueDeclare, QueueUnbind, SharePrefetch,
 };
 use leveret_wire::value::{FieldTable, ShortString};
 use tracing::info;
@@ -243,6 +244,7 @@ impl Calls {
                 self.broker.login(name.as_bytes(), password, peer)
             }
         };
+        self.broker.note_login(LoginOver::Amqp, admitted.is_ok());
         match admitted {
             Ok(user) => {
                 self.introduction = Some((login.client_properties, login.mechanism.name()));
@@ -276,7 +278,7 @@ impl Calls {
             Ok(vhost) => {
                 info!(%user, vhost = %name, "connection opened");
                 self.outbox.count_for(vhost.traffic().clone());
-                stage.open_vhost(vhost.clone(), user.clone());
+                stage.open_vhost(vhost.clone(), facts.clone());
                 self.vhost = Some(vhost);
                 self.facts = Some(facts);
                 Answer::Done
@@ -327,19 +329,30 @@ impl Calls {
                 .cloned()
                 .unwrap_or_default(),
         };
-        let channel = |channel: ChannelStatus| ChannelState {
-            key: channel.key,
-            is_confirming: channel.is_confirming,
-            is_transactional: channel.is_transactional,
-            prefetch: channel.prefetch,
-            shared_prefetch: channel.shared_prefetch,
-            unacked: channel.unacked,
-            unconfirmed: self
-                .outbox
-                .with(|outgoing| outgoing.unconfirmed(channel.key)),
-            uncommitted: stage.uncommitted(channel.key),
-            acks_uncommitted: channel.acks_uncommitted,
-            consumers: channel.consumers.into_iter().map(consumer).collect(),
+        let channel = |channel: ChannelStatus| {
+            let mut counts = channel.counts;
+            counts.add(&self.outbox.with(|outgoing| outgoing.counts(channel.key)));
+            ChannelState {
+                key: channel.key,
+                is_confirming: channel.is_confirming,
+                is_transactional: channel.is_transactional,
+                prefetch: channel.prefetch,
+                shared_prefetch: channel.shared_prefetch,
+                unacked: channel.unacked,
+                unconfirmed: self
+                    .outbox
+                    .with(|outgoing| outgoing.unconfirmed(channel.key)),
+                uncommitted: stage.uncommitted(channel.key),
+                acks_uncommitted: channel.acks_uncommitted,
+                consumers: channel.consumers.into_iter().map(consumer).collect(),
+                counters: counters(&counts),
+                published: TrafficCounts {
+                    publish: counts.publish,
+                    confirm: counts.confirm,
+                    drop_unroutable: counts.drop_unroutable,
+                    return_unroutable: counts.return_unroutable,
+                },
+            }
         };
         ConnectionState {
             channel_max,
@@ -497,6 +510,20 @@ impl Calls {
         self.vhost
             .as_ref()
             .expect("the session asks only in an open vhost")
+    }
+}
+
+/// Without what came in on a channel, which is no queue's.
+const fn counters(counts: &ChannelCounts) -> Counters {
+    Counters {
+        publish: counts.publish,
+        deliver: counts.deliver,
+        deliver_no_ack: counts.deliver_no_ack,
+        get: counts.get,
+        get_no_ack: counts.get_no_ack,
+        get_empty: counts.get_empty,
+        redeliver: counts.redeliver,
+        ack: counts.ack,
     }
 }
 

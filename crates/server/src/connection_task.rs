@@ -96,6 +96,8 @@ async fn serve(accepted: Accepted) {
         unwritten: Unwritten::default(),
         read_bytes: READ_BYTES_MIN,
         received_bytes: 0,
+        reads: 0,
+        is_paused: false,
         stopping,
         beat: Beat {
             started,
@@ -120,8 +122,11 @@ struct Reader {
     unwritten: Unwritten,
     /// How much the next read may take.
     read_bytes: usize,
-    /// How much came so far.
+    /// How much came so far, and how often something came.
     received_bytes: u64,
+    reads: u64,
+    /// It waits for room.
+    is_paused: bool,
     stopping: watch::Receiver<bool>,
     beat: Beat,
     broker: Arc<Broker>,
@@ -262,6 +267,13 @@ impl Reader {
 
     /// Does not read until there is room, the client is up to date, the broker stops, or somebody wants the connection closed.
     async fn pause(&mut self, pause: Pause) -> ControlFlow<CloseHow, Waited> {
+        self.is_paused = true;
+        let waited = self.pause_until_there_is_room(pause).await;
+        self.is_paused = false;
+        waited
+    }
+
+    async fn pause_until_there_is_room(&mut self, pause: Pause) -> ControlFlow<CloseHow, Waited> {
         loop {
             let Self {
                 session,
@@ -360,6 +372,10 @@ impl Reader {
                     let _ = answer.send(ConnectionState {
                         received_bytes: self.received_bytes,
                         sent_bytes: self.outbox.sent_bytes(),
+                        reads: self.reads,
+                        writes: self.outbox.writes(),
+                        pending_bytes: self.outbox.with(|outgoing| outgoing.pending_bytes()) as u64,
+                        is_blocked: self.is_paused,
                         ..state
                     });
                 }
@@ -371,6 +387,8 @@ impl Reader {
     /// A busy connection's reads grow.
     fn note_read(&mut self, read: usize) {
         self.received_bytes += read as u64;
+        self.reads += 1;
+        self.outbox.read(read as u64);
         if read >= self.read_bytes {
             self.read_bytes = (self.read_bytes * 2).min(READ_BYTES_MAX);
         } else if read < self.read_bytes / 4 {

@@ -53,6 +53,8 @@ pub(crate) struct ConnectionOutbox {
     order_bell: Notify,
     /// Bytes that left.
     sent_bytes: AtomicU64,
+    /// How often.
+    writes: AtomicU64,
     /// Of its vhost, once that is open.
     traffic: OnceLock<Arc<Traffic>>,
     /// Rings when the reader has to learn what happened without waiting for the client.
@@ -112,6 +114,7 @@ impl ConnectionOutbox {
             orders: Mutex::new(Vec::new()),
             order_bell: Notify::new(),
             sent_bytes: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
             traffic: OnceLock::new(),
             reader_bell: Notify::new(),
             drained_bell: Notify::new(),
@@ -200,6 +203,18 @@ impl ConnectionOutbox {
         self.sent_bytes.load(Ordering::Relaxed)
     }
 
+    /// How often something was written.
+    pub(crate) fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
+    }
+
+    /// The reader read so many bytes.
+    pub(crate) fn read(&self, bytes: u64) {
+        if let Some(traffic) = self.traffic.get() {
+            traffic.add_received(bytes);
+        }
+    }
+
     fn order(&self, order: Order) {
         self.orders.lock().push(order);
         self.order_bell.notify_one();
@@ -226,6 +241,10 @@ impl ConnectionOutbox {
     /// The socket took so many bytes.
     pub(crate) fn sent(&self, bytes: usize) {
         self.sent_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        if let Some(traffic) = self.traffic.get() {
+            traffic.add_sent(bytes as u64);
+        }
     }
 
     /// The writer wrote what it took: consumers that waited for that go on.

@@ -10,7 +10,9 @@ use leveret_core::{
     rights::{Right, Rights},
     vhost::{self, Hold, Remember, Routable, Vhost},
 };
-use leveret_runtime::{Broker, DelayHandle, QueueHandle, ReplyTarget, VhostHandle, is_reply_name};
+use leveret_runtime::{
+    Broker, DelayHandle, ExchangeTraffic, QueueHandle, ReplyTarget, VhostHandle, is_reply_name,
+};
 use leveret_wire::value::{FieldTable, ShortString};
 use smallvec::SmallVec;
 
@@ -54,6 +56,8 @@ pub(crate) struct RouteCache {
     rights: Arc<Rights>,
     /// The exchange that was written to last without a route to remember.
     written: Option<ShortString>,
+    /// Copies of everything are wanted.
+    is_traced: bool,
     routes: HashMap<Box<[u8]>, Arc<Route>, RandomState>,
     /// Exchange and routing key of the look-up at hand; kept for its capacity.
     key: Vec<u8>,
@@ -64,6 +68,7 @@ impl RouteCache {
         // Version before snapshot: a change in between costs a needless refresh, never a stale route.
         let version = vhost.version();
         let snapshot = vhost.snapshot();
+        let is_traced = vhost.is_traced();
         let rights_version = broker.directory_version();
         let rights = broker.rights(vhost.name(), &user);
         Self {
@@ -75,6 +80,7 @@ impl RouteCache {
             rights_version,
             rights,
             written: None,
+            is_traced,
             routes: HashMap::default(),
             key: Vec::new(),
         }
@@ -214,6 +220,26 @@ impl RouteCache {
         self.snapshot.queue(name).is_ok()
     }
 
+    /// Which state of the vhost was looked at last.
+    pub(crate) const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Whether copies of everything are wanted.
+    pub(crate) const fn is_traced(&self) -> bool {
+        self.is_traced
+    }
+
+    /// The vhost.
+    pub(crate) const fn vhost(&self) -> &Arc<VhostHandle> {
+        &self.vhost
+    }
+
+    /// Where publishes to this exchange are counted.
+    pub(crate) fn exchange_traffic(&self, exchange: &ShortString) -> Arc<ExchangeTraffic> {
+        self.vhost.exchange_traffic(exchange)
+    }
+
     fn check_write(&mut self, exchange: &ShortString) -> Result<(), Refusal> {
         if self.written.as_ref() == Some(exchange) {
             return Ok(());
@@ -249,6 +275,7 @@ impl RouteCache {
         if version != self.version {
             self.version = version;
             self.snapshot = self.vhost.snapshot();
+            self.is_traced = self.vhost.is_traced();
             self.routes.clear();
         }
     }

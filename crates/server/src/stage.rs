@@ -13,8 +13,8 @@ use leveret_core::{
     vhost::{Hold, Occasion, Routable},
 };
 use leveret_runtime::{
-    Broker, DelayHandle, QueueHandle, ReplyTarget, Traffic, TrafficCounts, VhostHandle,
-    generate_name,
+    Broker, ConnectionFacts, DelayHandle, ExchangeTraffic, PublishedBy, QueueHandle, ReplyTarget,
+    SIZE_BOUNDS, Sizes, Traffic, TrafficCounts, VhostHandle, generate_name,
 };
 use leveret_session::{Commit, Outgoing, Promise, Publish, Routed, Settle, Sink};
 use leveret_wire::{
@@ -45,11 +45,19 @@ pub(crate) struct Stage {
     replies: Vec<(ReplyTarget, Message)>,
     /// Of the vhost, and what is to be added to it.
     traffic: Option<Arc<Traffic>>,
+    /// Who publishes, for copies of it.
+    facts: Option<Arc<ConnectionFacts>>,
     counts: TrafficCounts,
+    /// Of the bodies that were counted.
+    sizes: Sizes,
+    /// It has published.
+    is_publisher: bool,
     /// What deliveries took of the room that consumers share, and give back when all is submitted.
     room: Vec<(ChannelKey, u64)>,
     /// Counts settlements: each is one step, however many deliveries it is about.
     step: u64,
+    /// The exchange that was published to last.
+    exchange: Option<Counted>,
     /// A transaction is among what is to be submitted.
     has_commit: bool,
     /// Something was published since the last look.
@@ -131,6 +139,17 @@ struct Expected {
     is_commit: bool,
 }
 
+/// Publishes to one exchange that are still to be told.
+#[derive(Debug)]
+struct Counted {
+    /// Of the vhost: in a later one it may be another exchange.
+    version: u64,
+    name: ShortString,
+    traffic: Arc<ExchangeTraffic>,
+    publish_in: u64,
+    publish_out: u64,
+}
+
 /// A message whose way is known.
 #[derive(Debug)]
 struct Pending {
@@ -152,6 +171,7 @@ impl Stage {
             transactions: BTreeMap::new(),
             replies: Vec::new(),
             traffic: None,
+            facts: None,
             counts: TrafficCounts {
                 publish: 0,
                 confirm: 0,
@@ -160,6 +180,12 @@ impl Stage {
             },
             room: Vec::new(),
             step: 0,
+            exchange: None,
+            sizes: Sizes {
+                counts: [0; SIZE_BOUNDS.len() + 1],
+                bytes: 0,
+            },
+            is_publisher: false,
             has_commit: false,
             published: false,
             to_be_stored: 0,
@@ -167,9 +193,11 @@ impl Stage {
         }
     }
 
-    pub(crate) fn open_vhost(&mut self, vhost: Arc<VhostHandle>, user: ShortString) {
+    pub(crate) fn open_vhost(&mut self, vhost: Arc<VhostHandle>, facts: Arc<ConnectionFacts>) {
         self.traffic = Some(vhost.traffic().clone());
+        let user = facts.user.clone();
         self.routes = Some(RouteCache::new(self.broker.clone(), vhost, user));
+        self.facts = Some(facts);
     }
 
     /// Publishes of this channel that wait for its commit.
@@ -220,6 +248,12 @@ impl Stage {
             && let Some(traffic) = &self.traffic
         {
             traffic.add(&std::mem::take(&mut self.counts));
+            self.end_exchange();
+            self.broker.add_sizes(&std::mem::take(&mut self.sizes));
+            if !self.is_publisher {
+                self.is_publisher = true;
+                self.broker.publisher_came();
+            }
         }
         for (target, message) in self.replies.drain(..) {
             target.reply(&message);
@@ -332,10 +366,67 @@ impl Stage {
             })
     }
 
+    /// Whether somebody wants copies of what is published.
+    fn is_traced(&self) -> bool {
+        self.routes.as_ref().is_some_and(RouteCache::is_traced)
+    }
+
+    #[cold]
+    fn trace(&self, message: &Message, channel: ChannelKey, route: &Route) {
+        if let (Some(routes), Some(facts)) = (&self.routes, &self.facts) {
+            let by = PublishedBy {
+                facts: Some(facts),
+                user: &facts.user,
+                channel: channel.channel,
+            };
+            routes.vhost().trace_publish(message, by, &mut route.iter());
+        }
+    }
+
+    /// A publish to this exchange goes on to so many queues.
+    fn count_exchange(&mut self, exchange: &ShortString, targets: usize) {
+        let version = self.routes.as_ref().map_or(0, RouteCache::version);
+        let is_known = |known: &Counted| known.version == version && known.name == *exchange;
+        if !self.exchange.as_ref().is_some_and(is_known) {
+            self.end_exchange();
+            let traffic = self.routes().exchange_traffic(exchange);
+            self.exchange = Some(Counted {
+                version,
+                name: exchange.detach(),
+                traffic,
+                publish_in: 0,
+                publish_out: 0,
+            });
+        }
+        if let Some(counted) = &mut self.exchange {
+            counted.publish_in += 1;
+            counted.publish_out += targets as u64;
+        }
+    }
+
+    /// Tells what was counted.
+    fn end_exchange(&mut self) {
+        if let Some(counted) = &mut self.exchange {
+            let publish_in = std::mem::take(&mut counted.publish_in);
+            let publish_out = std::mem::take(&mut counted.publish_out);
+            if publish_in > 0 {
+                counted.traffic.add(publish_in, publish_out);
+            }
+        }
+    }
+
     fn routes(&mut self) -> &mut RouteCache {
         self.routes
             .as_mut()
             .expect("the session publishes only in an open vhost")
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if self.is_publisher {
+            self.broker.publisher_left();
+        }
     }
 }
 
@@ -356,6 +447,11 @@ impl Sink for Stage {
             || (!held_by.is_empty() && self.is_held(&held_by, &publish));
         self.published = true;
         self.counts.publish += 1;
+        self.sizes.add(publish.body.len());
+        self.count_exchange(
+            &publish.exchange,
+            route.len() + held_by.len() + targets.len(),
+        );
         let channel = publish.channel;
         let answers = u32::try_from(route.len() + held_by.len()).unwrap_or(u32::MAX);
         let confirm = match publish.promise {
@@ -371,10 +467,16 @@ impl Sink for Stage {
             }
         };
         if !is_routed && !publish.mandatory {
+            if self.is_traced() {
+                self.trace(&message_of(&publish), channel, &route);
+            }
             self.counts.drop_unroutable += 1;
-            return Ok(Routed::Taken);
+            return Ok(Routed::Dropped);
         }
         let message = message_of(&publish);
+        if self.is_traced() {
+            self.trace(&message, channel, &route);
+        }
         if !is_routed {
             self.counts.return_unroutable += 1;
             return Ok(Routed::Returned(message));

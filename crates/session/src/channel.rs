@@ -42,7 +42,7 @@ use crate::{
     error::{ChannelError, ConnectionError, Fault, MethodIds},
     outgoing::Delivered,
     sink::{Promise, Routed, Settle, Sink},
-    status::ChannelStatus,
+    status::{ChannelCounts, ChannelStatus},
 };
 
 /// Class and method of `basic.publish`, which faults of its content blame.
@@ -100,6 +100,8 @@ pub(crate) struct Channel {
     has_own_prefetch_only: bool,
     /// The queue an empty name stands for.
     last_queue: Option<ShortString>,
+    /// For whoever looks.
+    counts: ChannelCounts,
 }
 
 /// What a method leads to, beside replies and staged work.
@@ -175,6 +177,7 @@ impl Channel {
             prefetch: Prefetch::default(),
             has_own_prefetch_only,
             last_queue: None,
+            counts: ChannelCounts::default(),
         }
     }
 
@@ -225,6 +228,7 @@ impl Channel {
                 .open_transaction()
                 .map_or(0, |transaction| transaction.queues().count() as u64),
             consumers: consumers.collect(),
+            counts: self.counts,
         }
     }
 
@@ -399,7 +403,14 @@ impl Channel {
             reply_address: self.reply_consumer.as_ref().map(|known| &known.address),
             ..publisher
         };
-        publish::publish(content, promise, publisher, sink)
+        let routed = publish::publish(content, promise, publisher, sink)?;
+        self.counts.publish += 1;
+        match routed {
+            Routed::Taken => {}
+            Routed::Dropped => self.counts.drop_unroutable += 1,
+            Routed::Returned(_) => self.counts.return_unroutable += 1,
+        }
+        Ok(routed)
     }
 
     /// Whether a method may come now.
@@ -572,9 +583,11 @@ impl Channel {
     ) -> Result<(), ChannelError> {
         let channel = self.key;
         let mode = &mut self.mode;
+        let counts = &mut self.counts;
         let mut room = 0;
         let mut continues = false;
         let mut settle = |settled: Unsettled| {
+            counts.ack += u64::from(outcome == Outcome::Acked);
             match mode {
                 Mode::Tx(transaction) => transaction.settle(settled, outcome, continues),
                 Mode::Normal | Mode::Confirm { .. } => {
@@ -604,6 +617,11 @@ impl Channel {
         } else {
             Err(ChannelError::UnknownDeliveryTag { tag })
         }
+    }
+
+    /// A get found nothing.
+    pub(crate) const fn count_get_empty(&mut self) {
+        self.counts.get_empty += 1;
     }
 
     /// The name as given, or the queue that an empty one stands for.

@@ -48,5 +48,5 @@ pub use input::Input;
 pub use outgoing::{Capabilities, Delivered, News, Outgoing};
 pub use settings::{Mechanism, Settings};
 pub use sink::{Commit, Promise, Publish, Routed, Settle, Sink};
-pub use status::{ChannelStatus, ConnectionStatus};
+pub use status::{ChannelCounts, ChannelStatus, ConnectionStatus};
 pub use time::Millis;

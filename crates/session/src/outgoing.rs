@@ -26,6 +26,8 @@ use leveret_wire::{
     value::ShortString,
 };
 
+use crate::status::ChannelCounts;
+
 use self::{
     confirms::{Confirms, Run},
     room::Room,
@@ -116,6 +118,8 @@ struct Channel {
     is_decided: bool,
     /// Only of a channel whose consumers share a bound, or did.
     room: Option<Box<Room>>,
+    /// What went out on it.
+    counts: ChannelCounts,
 }
 
 #[derive(Debug)]
@@ -189,6 +193,7 @@ impl Outgoing {
             is_transactional: false,
             is_decided: false,
             room: None,
+            counts: ChannelCounts::default(),
         };
         match self
             .channels
@@ -327,7 +332,11 @@ impl Outgoing {
         {
             room.deliver(known.no_ack);
         }
-        if !known.no_ack {
+        channel.counts.redeliver += u64::from(redelivered);
+        if known.no_ack {
+            channel.counts.deliver_no_ack += 1;
+        } else {
+            channel.counts.deliver += 1;
             self.news.delivered.push(Delivered {
                 channel: consumer.channel,
                 tag,
@@ -390,7 +399,11 @@ impl Outgoing {
             return false;
         };
         let (tag, id) = (known.take_tag(), known.id());
-        if !no_ack {
+        known.counts.redeliver += u64::from(redelivered);
+        if no_ack {
+            known.counts.get_no_ack += 1;
+        } else {
+            known.counts.get += 1;
             self.news.delivered.push(Delivered {
                 channel,
                 tag,
@@ -408,6 +421,13 @@ impl Outgoing {
         self.put_method(id, &get_ok.into());
         self.segments.put_content(id, message, self.frame_max);
         true
+    }
+
+    /// What went out on a channel since it was opened.
+    #[must_use]
+    pub fn counts(&mut self, channel: ChannelKey) -> ChannelCounts {
+        self.channel(channel)
+            .map_or_else(ChannelCounts::default, |known| known.counts)
     }
 
     /// A publish will be confirmed once `targets` queues have answered; without targets it is
@@ -479,6 +499,7 @@ impl Outgoing {
                     continue;
                 }
                 self.confirmed += run.count;
+                known.counts.confirm += run.count;
                 frame::put_method(self.segments.tail(), id, &confirm_method(run));
             }
         }

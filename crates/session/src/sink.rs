@@ -69,8 +69,10 @@ pub trait Sink {
 /// What became of a publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Routed {
-    /// Staged for its queues; or dropped, when none took it and nobody wants it back.
+    /// Staged for its queues.
     Taken,
+    /// No queue takes it and nobody wants it back.
+    Dropped,
     /// It was mandatory and no queue takes it. It goes back at once, so that the return stands before
     /// the replies to what came behind the publish.
     Returned(Message),

@@ -304,6 +304,14 @@ impl Cold {
         of_levels.chain(self.range.lowest()).min()
     }
 
+    /// How many there are of each priority; of a queue with priorities only what came since the start.
+    pub(super) fn by_priority(&self) -> impl Iterator<Item = (u8, u64)> {
+        let range = (!self.has_priorities).then_some((0, self.range.messages));
+        let of_level =
+            |(class, level): (&u8, &ColdRange)| (Spot::LAST_CLASS - class, level.messages);
+        range.into_iter().chain(self.levels.iter().map(of_level))
+    }
+
     /// Whether a stored message of this place is on disk only.
     pub(super) fn covers(&self, spot: Spot) -> bool {
         let level = self.levels.get(&spot.class());
@@ -496,6 +504,9 @@ impl Queue {
             let body_bytes = row.message.body().len() as u64;
             if !self.cold.take_first(class, row.seq, body_bytes, is_kept) {
                 continue;
+            }
+            if row.seq < self.restored_until {
+                self.note_restored(row.seq, row.enqueued_at);
             }
             let due = self.due_of(row.enqueued_at, &row.message);
             let ready = Ready {

@@ -27,6 +27,9 @@ impl Queue {
             message.was_delivered() && !(self.ready.is_empty() && self.consumers.is_anyone_ready());
         let seq = self.state.next;
         self.state.next = seq.next();
+        if self.arrivals.is_new(self.now) {
+            self.note_arrival(seq);
+        }
         let spot = self.spot(seq, &message);
         let is_kept = self.keeps(&message);
         if !is_kept && !self.must_spill() {

@@ -1,7 +1,7 @@
 //! What a queue tells whoever looks at it.
 
 use super::{ConsumerSettings, Depth, Queue};
-use crate::ids::{ConsumerId, Timestamp};
+use crate::ids::{ConsumerId, Seq, Timestamp};
 
 /// What went through a queue since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -63,6 +63,22 @@ pub struct Report {
     pub head_timestamp_secs: Option<u64>,
     /// When the queue was last asked anything.
     pub last_active: Timestamp,
+    /// When the oldest ready message came, if that is known.
+    pub oldest_ready: Option<Timestamp>,
+    /// When the oldest unacked message came, if that is known.
+    pub oldest_unacked: Option<Timestamp>,
+    /// How often a message may come back.
+    pub delivery_limit: Option<u64>,
+    /// Messages that are held back for a retry.
+    pub retrying: u64,
+    /// Ready messages that came back, to the front of a quorum queue.
+    pub returned: u64,
+    /// Dead messages that are not elsewhere yet.
+    pub dying: u64,
+    /// Their body bytes.
+    pub dying_bytes: u64,
+    /// Segments of a stream, as far as they are known.
+    pub segments: u64,
 }
 
 /// One consumer of a queue.
@@ -98,7 +114,77 @@ impl Queue {
             stored_bytes: self.state.body_bytes,
             head_timestamp_secs: head.map(|timestamp| timestamp.0),
             last_active: self.now,
+            oldest_ready: self.oldest_ready().and_then(|seq| self.arrivals.of(seq)),
+            oldest_unacked: self
+                .unacked
+                .keys()
+                .next()
+                .and_then(|&seq| self.arrivals.of(seq)),
+            delivery_limit: self.settings.delivery_limit,
+            retrying: self.retrying(),
+            returned: self.ready.keys().take_while(|spot| spot.has_turn()).count() as u64,
+            dying: self.dying.len() as u64,
+            dying_bytes: self
+                .dying
+                .values()
+                .map(|ready| ready.message.body().len() as u64)
+                .sum(),
+            segments: 0,
         }
+    }
+
+    /// How many ready messages there are of each priority, as far as it is known: what is stored since a former
+    /// run of a queue with priorities is known when it is read.
+    #[must_use]
+    pub fn ready_by_priority(&self) -> Vec<(u8, u64)> {
+        let mut counts = [0_u64; 256];
+        for spot in self.ready.keys() {
+            counts[usize::from(spot.priority())] += 1;
+        }
+        for (priority, messages) in self.cold.by_priority() {
+            counts[usize::from(priority)] += messages;
+        }
+        (0..=u8::MAX)
+            .zip(counts)
+            .filter(|(_, count)| *count > 0)
+            .collect()
+    }
+
+    /// The ready message that came first, wherever it stands.
+    fn oldest_ready(&self) -> Option<Seq> {
+        let returned = self.ready.keys().take_while(|spot| spot.has_turn());
+        let in_memory = returned.copied().chain(self.first_of_each_class());
+        in_memory
+            .map(|spot| spot.seq)
+            .chain(self.cold.lowest())
+            .min()
+    }
+
+    /// The time has moved on since the last message came.
+    pub(super) fn note_arrival(&mut self, seq: Seq) {
+        let oldest = self.oldest().unwrap_or(seq);
+        self.arrivals.note(seq, self.now, oldest);
+    }
+
+    /// A message of a former run was read.
+    pub(super) fn note_restored(&mut self, seq: Seq, at: Timestamp) {
+        let oldest = self.oldest().unwrap_or(seq).min(seq);
+        self.arrivals.note_restored(seq, at, oldest);
+    }
+
+    /// Nothing in the queue came before it. With priorities the first of all is not looked for: a lower bound is
+    /// as good.
+    fn oldest(&self) -> Option<Seq> {
+        if self.settings.max_priority > 0 {
+            return self.arrivals.first();
+        }
+        let ready = self.ready.first_key_value().map(|(spot, _)| spot.seq);
+        let unacked = self.unacked.keys().next().copied();
+        ready
+            .into_iter()
+            .chain(unacked)
+            .chain(self.cold.lowest())
+            .min()
     }
 
     /// Every consumer.

@@ -62,6 +62,14 @@ impl Segments {
         self.known = Known::Asked;
     }
 
+    /// How many there are, and when the first began; of those that were read.
+    pub(super) fn known(&self) -> (u64, Option<Timestamp>) {
+        (
+            self.list.len() as u64,
+            self.list.front().map(|first| first.at),
+        )
+    }
+
     /// The one behind the oldest.
     pub(super) fn second(&self) -> Option<&Segment> {
         self.list.get(1)

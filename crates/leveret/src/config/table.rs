@@ -568,6 +568,33 @@ settings! {
         }
     }
 
+    "HTTP" {
+        /// Path below which the HTTP API is, such as `/mq`
+        http_path_prefix: String {
+            value_name: "PATH",
+            default_words: "none",
+            keys: &[key("management.path_prefix")],
+        }
+        /// Origins whose pages may use the HTTP API; `*` for every one
+        http_cors_origins: Vec<String> {
+            value_name: "ORIGIN",
+            default_words: "none",
+            keys: &[in_form("management.cors.allow_origins.$number", Member)],
+        }
+        /// How long a browser may remember that it may, in seconds
+        http_cors_max_age_secs: Option<u64> {
+            value_name: "SECS",
+            default: "1800",
+            keys: &[key("management.cors.max_age")],
+        }
+        /// `/metrics` has a series for every object, as `/metrics/per-object` always has
+        metrics_per_object: bool {
+            value_name: "BOOL",
+            default: "false",
+            keys: &[key("prometheus.return_per_object_metrics")],
+        }
+    }
+
     "Logging" {
         /// How much is logged
         log_level: LogLevel {
@@ -747,8 +774,6 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
             "management.listener.server.*",
             "management.tcp.*",
             "management.http_log_dir",
-            "management.path_prefix",
-            "management.cors.*",
             "management.csp.*",
             "management.hsts.*",
             "management.headers.*",

@@ -8,7 +8,10 @@ use crate::{
     lists,
     reply::Reply,
     request::Request,
-    resource::{connections, consumers, entered, queues::garbage_collection},
+    resource::{
+        connections, consumers, entered,
+        queues::{garbage_collection, message_stats},
+    },
     server::Api,
     visitor::Visitor,
 };
@@ -22,13 +25,14 @@ pub(crate) async fn answer(
     let visible = connections::visible(api, visitor);
     match path {
         [] => {
-            let list = shown_all(api, visible).await;
+            let list = shown_all(api, request, visible).await;
             lists::paged(request, list)
         }
         [name] => {
             let is_of = |known: &OpenConnection| name.starts_with(&known.facts.name());
             let list = shown_all(
                 api,
+                request,
                 visible
                     .iter()
                     .filter(|known| is_of(known))
@@ -60,18 +64,22 @@ pub(crate) async fn of_vhost(
     let vhost = entered(api, visitor, vhost)?;
     let mut visible = connections::visible(api, visitor);
     visible.retain(|known| known.facts.vhost == *vhost.name());
-    let list = shown_all(api, visible).await;
+    let list = shown_all(api, request, visible).await;
     lists::paged(request, list)
 }
 
-pub(crate) async fn shown_all(api: &Api, connections: Vec<OpenConnection>) -> Vec<Value> {
+pub(crate) async fn shown_all(
+    api: &Api,
+    request: &Request,
+    connections: Vec<OpenConnection>,
+) -> Vec<Value> {
     let mut list = Vec::new();
     for (connection, state) in connections::inspected(connections).await {
         let channels = state.unwrap_or_default().channels;
         list.extend(
             channels
                 .iter()
-                .map(|channel| shown(api, &connection, channel)),
+                .map(|channel| shown(api, request, &connection, channel)),
         );
     }
     list
@@ -82,10 +90,19 @@ pub(crate) fn name(connection: &OpenConnection, number: u16) -> String {
     format!("{} ({number})", connection.facts.name())
 }
 
-fn shown(api: &Api, connection: &OpenConnection, channel: &ChannelState) -> Value {
+fn shown(
+    api: &Api,
+    request: &Request,
+    connection: &OpenConnection,
+    channel: &ChannelState,
+) -> Value {
+    let name = name(connection, channel.key.channel);
+    // A number is opened again and again; each time it counts from nothing.
+    let key = format!("channel {name} {}", channel.key.opening);
+    let (counters, published) = (&channel.counters, &channel.published);
     let facts = &connection.facts;
     json!({
-        "name": name(connection, channel.key.channel),
+        "name": name,
         "number": channel.key.channel,
         "node": api.broker.node().name,
         "vhost": facts.vhost.to_string(),
@@ -107,6 +124,6 @@ fn shown(api: &Api, connection: &OpenConnection, channel: &ChannelState) -> Valu
         "reductions_details": {"rate": 0.0},
         "garbage_collection": garbage_collection(),
         "connection_details": connections::details(connection),
-        "message_stats": {},
+        "message_stats": message_stats(api, request, &key, counters, published),
     })
 }

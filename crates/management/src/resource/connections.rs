@@ -3,7 +3,7 @@
 use std::{future::Future, time::Duration};
 
 use leveret_runtime::{ConnectionState, OpenConnection};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
@@ -28,7 +28,7 @@ pub(crate) async fn answer(
 ) -> Result<Reply, Refused> {
     match (request.method.as_str(), path) {
         ("GET", []) => {
-            let list = shown_all(api, visible(api, visitor)).await;
+            let list = shown_all(api, request, visible(api, visitor)).await;
             lists::paged(request, list)
         }
         ("GET", ["username", user]) => {
@@ -56,7 +56,7 @@ pub(crate) async fn answer(
         }
         ("GET", [name]) => {
             let connection = found(api, visitor, name)?;
-            let mut list = shown_all(api, vec![connection]).await;
+            let mut list = shown_all(api, request, vec![connection]).await;
             Ok(lists::one(request, list.pop().unwrap_or_default()))
         }
         ("DELETE", [name]) => {
@@ -65,7 +65,7 @@ pub(crate) async fn answer(
         }
         ("GET", [name, "channels"]) => {
             let connection = found(api, visitor, name)?;
-            let list = super::channels::shown_all(api, vec![connection]).await;
+            let list = super::channels::shown_all(api, request, vec![connection]).await;
             Ok(lists::whole(request, list))
         }
         _ => Err(Refused::not_found()),
@@ -82,7 +82,7 @@ pub(crate) async fn of_vhost(
     let vhost = entered(api, visitor, vhost)?;
     let mut connections = visible(api, visitor);
     connections.retain(|known| known.facts.vhost == *vhost.name());
-    let list = shown_all(api, connections).await;
+    let list = shown_all(api, request, connections).await;
     lists::paged(request, list)
 }
 
@@ -141,15 +141,24 @@ async fn patiently<T>(
     timeout(left, answer).await.ok()?.ok()
 }
 
-pub(crate) async fn shown_all(api: &Api, connections: Vec<OpenConnection>) -> Vec<Value> {
+pub(crate) async fn shown_all(
+    api: &Api,
+    request: &Request,
+    connections: Vec<OpenConnection>,
+) -> Vec<Value> {
     let states = inspected(connections).await;
     states
         .iter()
-        .map(|(connection, state)| shown(api, connection, state.as_ref()))
+        .map(|(connection, state)| shown(api, request, connection, state.as_ref()))
         .collect()
 }
 
-fn shown(api: &Api, connection: &OpenConnection, state: Option<&ConnectionState>) -> Value {
+fn shown(
+    api: &Api,
+    request: &Request,
+    connection: &OpenConnection,
+    state: Option<&ConnectionState>,
+) -> Value {
     let facts = &connection.facts;
     let state = state.cloned().unwrap_or_default();
     let properties = table_to_json(&facts.client_properties);
@@ -163,7 +172,7 @@ fn shown(api: &Api, connection: &OpenConnection, state: Option<&ConnectionState>
         "user": facts.user.to_string(),
         "user_who_performed_action": facts.user.to_string(),
         "vhost": facts.vhost.to_string(),
-        "state": "running",
+        "state": if state.is_blocked { "blocked" } else { "running" },
         "connected_at": facts.connected_at.get(),
         "host": facts.local.ip().to_string(),
         "port": facts.local.port(),
@@ -174,9 +183,9 @@ fn shown(api: &Api, connection: &OpenConnection, state: Option<&ConnectionState>
         "channel_max": state.channel_max,
         "frame_max": state.frame_max,
         "timeout": state.heartbeat_secs,
-        "recv_cnt": 0,
-        "send_cnt": 0,
-        "send_pend": 0,
+        "recv_cnt": state.reads,
+        "send_cnt": state.writes,
+        "send_pend": state.pending_bytes,
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
         "garbage_collection": garbage_collection(),
@@ -203,20 +212,14 @@ fn shown(api: &Api, connection: &OpenConnection, state: Option<&ConnectionState>
         }
         fields.insert("client_properties".to_owned(), properties);
         let key = format!("connection {}", facts.id);
-        put_octets(api, fields, &key, &state);
-    }
-    object
-}
-
-fn put_octets(api: &Api, fields: &mut Map<String, Value>, key: &str, state: &ConnectionState) {
-    api.rates.put(
-        fields,
-        key,
-        &[
+        let octets = [
             ("recv_oct", state.received_bytes),
             ("send_oct", state.sent_bytes),
-        ],
-    );
+        ];
+        let age = request.age("data_rates");
+        api.rates.put_with(fields, &key, &octets, age);
+    }
+    object
 }
 
 /// A connection as other objects name it.

@@ -51,7 +51,7 @@ async fn of_broker(
         ("GET", ["connections"]) => {
             let open = api.broker.connections();
             let ids: Vec<_> = open.iter().map(|known| known.facts.id.get()).collect();
-            let mut list = connections::shown_all(api, open).await;
+            let mut list = connections::shown_all(api, request, open).await;
             for (object, id) in list.iter_mut().zip(ids) {
                 object["pid"] = node.pid(id, 0).into();
             }
@@ -60,7 +60,7 @@ async fn of_broker(
         ("GET", ["channels"]) => {
             let open = api.broker.connections();
             let ids = ids(&open);
-            let mut list = channels::shown_all(api, open).await;
+            let mut list = channels::shown_all(api, request, open).await;
             for object in &mut list {
                 let id = id(&ids, &object["connection_details"]["name"]);
                 object["connection"] = node.pid(id, 0).into();

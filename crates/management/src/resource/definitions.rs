@@ -21,7 +21,7 @@ use crate::{
         bindings, exchanges, node, parameters, permissions, policies, queues::NO_CONNECTION,
         topic_permissions, users, vhosts,
     },
-    server::{Api, Listening},
+    server::{Api, HttpSettings, Listening},
     values::{table_from_json, table_to_json},
     visitor::Visitor,
 };
@@ -66,7 +66,11 @@ pub async fn import_file(broker: &Arc<Broker>, path: &Path) -> Result<(), Import
         files = entries.flatten().map(|entry| entry.path()).collect();
         files.sort();
     }
-    let api = Api::of(broker.clone(), Listening::default());
+    let api = Api::of(
+        broker.clone(),
+        Listening::default(),
+        HttpSettings::default(),
+    );
     for file in files {
         let text = std::fs::read(&file).map_err(|source| failed(&file, source))?;
         let refused = |reason: String| ImportError::Apply {
@@ -114,18 +118,28 @@ pub(crate) async fn answer(
         None => import(api, &definitions, Some(&visitor.name)).await?,
         Some(vhost) => import_objects(api, &definitions, Some(vhost.name())).await?,
     }
-    Ok(Reply::NoContent)
+    let form =
+        boundary(request).and_then(|boundary| field_of_form(&request.body, boundary, "redirect"));
+    match form.and_then(|to| std::str::from_utf8(to).ok()) {
+        Some(to) => Ok(Reply::SeeOther(to.to_owned())),
+        None => Ok(Reply::NoContent),
+    }
+}
+
+/// What stands between the fields, if the request is a form with files.
+fn boundary(request: &Request) -> Option<&str> {
+    let kind = request.header("content-type")?;
+    let (form, boundary) = kind.split_once("boundary=")?;
+    form.starts_with("multipart/form-data")
+        .then(|| boundary.trim_matches('"'))
 }
 
 /// The definitions of a request: JSON, or a form with a field `file`, as browsers send it.
 fn body(request: &Request) -> Result<Map<String, Value>, Refused> {
-    let kind = request.header("content-type").unwrap_or_default();
-    let text = match kind.split_once("boundary=") {
-        Some((form, boundary)) if form.starts_with("multipart/form-data") => {
-            file_of_form(&request.body, boundary.trim_matches('"'))
-                .ok_or_else(|| Refused::bad_request("no field file in the form"))?
-        }
-        _ => &request.body[..],
+    let text = match boundary(request) {
+        Some(boundary) => field_of_form(&request.body, boundary, "file")
+            .ok_or_else(|| Refused::bad_request("failed_to_parse_json"))?,
+        None => &request.body[..],
     };
     if text.iter().all(u8::is_ascii_whitespace) {
         return Ok(Map::new());
@@ -136,15 +150,16 @@ fn body(request: &Request) -> Result<Map<String, Value>, Refused> {
     }
 }
 
-/// The content of the field `file` of a form.
-fn file_of_form<'a>(form: &'a [u8], boundary: &str) -> Option<&'a [u8]> {
+/// The content of a field of a form.
+fn field_of_form<'a>(form: &'a [u8], boundary: &str, name: &str) -> Option<&'a [u8]> {
     let boundary = format!("--{boundary}");
+    let name = format!("name=\"{name}\"");
     let mut rest = form;
     while let Some(at) = find(rest, boundary.as_bytes()) {
         rest = &rest[at + boundary.len()..];
         let head_end = find(rest, b"\r\n\r\n")?;
         let (head, content) = (&rest[..head_end], &rest[head_end + 4..]);
-        if find(head, b"name=\"file\"").is_some() {
+        if find(head, name.as_bytes()).is_some() {
             let end = find(content, format!("\r\n{boundary}").as_bytes())?;
             return Some(&content[..end]);
         }
@@ -571,8 +586,8 @@ mod tests {
     fn a_file_is_found_in_a_form() {
         let form = b"--b\r\nContent-Disposition: form-data; name=\"other\"\r\n\r\nx\r\n--b\r\n\
             Content-Disposition: form-data; name=\"file\"; filename=\"d.json\"\r\n\r\n{\"a\": 1}\r\n--b--\r\n";
-        assert_eq!(file_of_form(form, "b"), Some(&b"{\"a\": 1}"[..]));
-        assert_eq!(file_of_form(b"--b\r\n", "b"), None);
+        assert_eq!(field_of_form(form, "b", "file"), Some(&b"{\"a\": 1}"[..]));
+        assert_eq!(field_of_form(b"--b\r\n", "b", "file"), None);
     }
 
     #[test]

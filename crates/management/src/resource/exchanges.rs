@@ -8,7 +8,7 @@ use leveret_core::{
 };
 use leveret_runtime::VhostHandle;
 use leveret_wire::value::{FieldValue, ShortString};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     error::Refused,
@@ -35,7 +35,11 @@ pub(crate) async fn answer(
             let mut list = Vec::new();
             for vhost in entered_of(api, visitor, path)? {
                 let snapshot = vhost.snapshot();
-                list.extend(snapshot.exchanges().map(|found| shown(found.record())));
+                list.extend(
+                    snapshot
+                        .exchanges()
+                        .map(|found| counted(api, request, &vhost, found.record())),
+                );
             }
             lists::paged(request, list)
         }
@@ -43,7 +47,8 @@ pub(crate) async fn answer(
             let vhost = entered(api, visitor, vhost)?;
             let name = found(&vhost, exchange)?;
             let snapshot = vhost.snapshot();
-            let mut object = shown(snapshot.exchange(&name)?.record());
+            let record = snapshot.exchange(&name)?.record();
+            let mut object = counted(api, request, &vhost, record);
             object["incoming"] = json!([]);
             object["outgoing"] = json!([]);
             Ok(lists::one(request, object))
@@ -130,6 +135,25 @@ async fn put(
         ))),
         Err(refusal) => Err(refusal.into()),
     }
+}
+
+/// An exchange with what was published to it, once there was something.
+fn counted(api: &Api, request: &Request, vhost: &VhostHandle, record: &ExchangeRecord) -> Value {
+    let mut object = shown(record);
+    if let Value::Object(fields) = &mut object {
+        if let Some(policy) = vhost.exchange_policy(&record.name) {
+            fields.insert("policy".to_owned(), policy.into());
+        }
+        if let Some((publish_in, publish_out)) = vhost.exchange_counts(&record.name) {
+            let mut stats = Map::new();
+            let key = format!("exchange {} {}", record.vhost, record.name);
+            let counts = [("publish_in", publish_in), ("publish_out", publish_out)];
+            api.rates
+                .put_with(&mut stats, &key, &counts, request.age("msg_rates"));
+            fields.insert("message_stats".to_owned(), stats.into());
+        }
+    }
+    object
 }
 
 pub(crate) fn shown(record: &ExchangeRecord) -> Value {

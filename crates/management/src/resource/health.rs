@@ -22,13 +22,17 @@ pub(crate) fn aliveness(api: &Api, visitor: &Visitor, vhost: &str) -> Result<Rep
 
 pub(crate) fn check(api: &Api, path: &[&str]) -> Result<Reply, Refused> {
     match path {
+        ["alarms"] => Ok(alarms(api, "alarm(s) in effect in the cluster")),
+        ["local-alarms"] => Ok(alarms(api, "alarm(s) in effect on this node")),
+        // One node that answers has its vhosts, its leaders and its whole cluster.
         [
-            "alarms"
-            | "local-alarms"
-            | "virtual-hosts"
+            "virtual-hosts"
             | "is-in-service"
-            | "ready-to-serve-clients",
-        ] => Ok(ok(json!({}))),
+            | "ready-to-serve-clients"
+            | "reached-target-cluster-size",
+        ]
+        | ["metadata-store", "initialized", ..]
+        | ["quorum-queues-without-elected-leaders", ..] => Ok(ok(json!({}))),
         ["node-is-quorum-critical"] => Ok(ok(json!({"reason": "single node cluster"}))),
         ["below-node-connection-limit"] => {
             let (open, _) = api.broker.connection_counts();
@@ -76,6 +80,27 @@ fn port_listener(api: &Api, port: &str) -> Result<Reply, Refused> {
     })))
 }
 
+/// `/x/ready`: nothing is answered before everything that was stored or defined is in its place.
+pub(crate) fn ready() -> Reply {
+    ok(json!({}))
+}
+
+/// Which resources are low.
+fn alarms(api: &Api, reason: &str) -> Reply {
+    let alarm = api.broker.alarm();
+    let node = &api.broker.node().name;
+    let resources = [(alarm.memory, "memory"), (alarm.disk, "disk")];
+    let on: Vec<Value> = resources
+        .iter()
+        .filter(|(is_on, _)| *is_on)
+        .map(|(_, resource)| json!({"node": node, "resource": resource}))
+        .collect();
+    if on.is_empty() {
+        return ok(json!({}));
+    }
+    failed(json!({"reason": reason, "alarms": on}))
+}
+
 fn protocol_listener(api: &Api, protocols: &str) -> Reply {
     let mut known: Vec<&str> = node::all_listeners(api)
         .iter()
@@ -91,11 +116,12 @@ fn protocol_listener(api: &Api, protocols: &str) -> Reply {
         }
     };
     let asked: Vec<String> = protocols.split(',').map(normal).collect();
-    let (there, missing): (Vec<_>, Vec<_>) = asked
+    let missing: Vec<_> = asked
         .into_iter()
-        .partition(|name| known.contains(&name.as_str()));
-    if missing.is_empty() || !there.is_empty() {
-        return ok(json!({"protocol": there.first().cloned().unwrap_or_default()}));
+        .filter(|name| !known.contains(&name.as_str()))
+        .collect();
+    if missing.is_empty() {
+        return ok(json!({"protocols": known}));
     }
     failed(json!({
         "reason": "No active listener",

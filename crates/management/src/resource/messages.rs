@@ -107,7 +107,7 @@ pub(crate) async fn publish(
             rights.check_topic(Right::Write, &exchange, &key)?;
         }
     }
-    let routed = vhost.publish_message(&message).await?;
+    let routed = vhost.publish_message(&message, &visitor.name).await?;
     Ok(Reply::Json(json!({ "routed": routed })))
 }
 

@@ -9,6 +9,7 @@ use crate::{
     lists,
     reply::Reply,
     request::Request,
+    resource::memory,
     server::{Api, Listening, ListeningHttp},
 };
 
@@ -48,14 +49,27 @@ const FEATURES: [&str; 24] = [
 
 pub(crate) fn answer(api: &Api, request: &Request, path: &[&str]) -> Result<Reply, Refused> {
     match path {
-        [] => Ok(lists::whole(request, vec![shown(api)])),
-        [name] if *name == api.broker.node().name => Ok(lists::one(request, shown(api))),
+        [] => Ok(lists::whole(request, vec![shown(api, request)])),
+        [name, rest @ ..] if *name == api.broker.node().name => match rest {
+            [] => {
+                let mut node = shown(api, request);
+                if request.flag("memory") {
+                    let memory = memory::Breakdown::measured(api);
+                    node["memory"] = memory.absolute()["memory"].take();
+                }
+                Ok(lists::one(request, node))
+            }
+            ["memory"] => memory::absolute(api, request),
+            ["memory", "relative"] => memory::relative(api, request),
+            _ => Err(Refused::not_found()),
+        },
         _ => Err(Refused::not_found()),
     }
 }
 
-fn shown(api: &Api) -> Value {
+fn shown(api: &Api, request: &Request) -> Value {
     let process = Process::measured();
+    let (gauges, alarm) = (api.broker.gauges(), api.broker.alarm());
     let uptime = u64::try_from(api.started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let mut object = json!({
         "name": api.broker.node().name,
@@ -69,16 +83,17 @@ fn shown(api: &Api) -> Value {
         "fd_total": process.fd_total,
         "sockets_total": 0,
         "proc_total": 1_048_576,
-        "mem_limit": process.memory_total,
-        "mem_alarm": false,
+        "mem_limit": gauges.memory_limit,
+        "mem_alarm": alarm.memory,
         "mem_calculation_strategy": "rss",
-        "disk_free_limit": 0,
-        "disk_free_alarm": false,
+        "disk_free_limit": gauges.disk_free_limit,
+        "disk_free_alarm": alarm.disk,
         "rates_mode": "basic",
         "exchange_types": exchange_types(),
         "auth_mechanisms": [
             {"name": "PLAIN", "description": "SASL PLAIN authentication mechanism", "enabled": true},
             {"name": "AMQPLAIN", "description": "QPid AMQPLAIN mechanism", "enabled": true},
+            {"name": "ANONYMOUS", "description": "SASL ANONYMOUS authentication mechanism", "enabled": true},
         ],
         "applications": [{
             "name": "leveret",
@@ -86,9 +101,9 @@ fn shown(api: &Api) -> Value {
             "version": env!("CARGO_PKG_VERSION"),
         }],
         "contexts": contexts(api, false),
-        "log_files": ["<stderr>"],
+        "log_files": api.settings.log_files,
         "db_dir": api.broker.data_dir().map(|dir| dir.display().to_string()),
-        "config_files": [],
+        "config_files": api.settings.config_files,
         "net_ticktime": 60,
         "enabled_plugins": ["rabbitmq_management", "rabbitmq_prometheus"],
         "partitions": [],
@@ -103,13 +118,13 @@ fn shown(api: &Api) -> Value {
     if let Value::Object(fields) = &mut object {
         let churn = api.broker.churn();
         let queues = api.broker.queue_churn();
-        api.rates.put(
+        api.rates.put_with(
             fields,
             "node",
             &[
-                ("mem_used", process.memory_used),
+                ("mem_used", gauges.memory_used),
                 ("fd_used", process.fd_used),
-                ("disk_free", 0),
+                ("disk_free", gauges.disk_free),
                 ("sockets_used", 0),
                 ("proc_used", process.threads),
                 ("gc_num", 0),
@@ -136,6 +151,7 @@ fn shown(api: &Api) -> Value {
                 ("queue_created", queues.created),
                 ("queue_deleted", queues.deleted),
             ],
+            request.age("node_stats"),
         );
         for time in [
             "io_read_avg_time",
@@ -154,7 +170,6 @@ fn shown(api: &Api) -> Value {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Process {
     pub(crate) memory_used: u64,
-    pub(crate) memory_total: u64,
     pub(crate) fd_used: u64,
     pub(crate) fd_total: u64,
     pub(crate) threads: u64,
@@ -164,7 +179,6 @@ impl Process {
     pub(crate) fn measured() -> Self {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-        let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let fd_used = fs::read_dir("/proc/self/fd").map_or(0, |list| list.count() as u64);
         let fd_total = limits
             .lines()
@@ -172,7 +186,6 @@ impl Process {
             .and_then(|rest| rest.split_whitespace().next()?.parse().ok());
         Self {
             memory_used: number(&status, "VmRSS:") * 1024,
-            memory_total: number(&memory, "MemTotal:") * 1024,
             fd_used,
             fd_total: fd_total.unwrap_or(0),
             threads: number(&status, "Threads:"),
@@ -199,13 +212,40 @@ pub(crate) fn cluster_name(api: &Api) -> String {
 }
 
 pub(crate) fn exchange_types() -> Value {
-    let types = ["direct", "fanout", "headers", "topic"].map(|name| {
-        json!({
-            "name": name,
-            "description": format!("AMQP {name} exchange, as per the AMQP specification"),
-            "enabled": true,
-        })
-    });
+    let types = [
+        (
+            "direct",
+            "AMQP direct exchange, as per the AMQP specification",
+        ),
+        (
+            "fanout",
+            "AMQP fanout exchange, as per the AMQP specification",
+        ),
+        (
+            "headers",
+            "AMQP headers exchange, as per the AMQP specification",
+        ),
+        (
+            "topic",
+            "AMQP topic exchange, as per the AMQP specification",
+        ),
+        (
+            "x-consistent-hash",
+            "By a hash, in proportion to binding keys that are numbers",
+        ),
+        (
+            "x-delayed-message",
+            "Keeps messages for as long as their x-delay header says",
+        ),
+        ("x-local-random", "To one queue by chance, on this node"),
+        ("x-modulus-hash", "By a hash, to one of the queues"),
+        ("x-random", "To one queue by chance"),
+        (
+            "x-recent-history",
+            "Hands its newest messages to new bindings",
+        ),
+    ]
+    .map(|(name, description)| json!({"name": name, "description": description, "enabled": true}));
     types.into_iter().collect()
 }
 
@@ -267,6 +307,7 @@ pub(crate) fn listeners(api: &Api) -> Value {
             "ip_address": address.ip().to_string(),
             "port": address.port(),
             "socket_opts": {"backlog": 1024, "nodelay": true},
+            "tls": false,
         })
     });
     shown.collect()

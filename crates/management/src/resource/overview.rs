@@ -36,7 +36,12 @@ pub(crate) fn show(api: &Api, visitor: &Visitor, request: &Request) -> Result<Re
     });
     let key = format!("overview {}", visitor.name);
     let mut queue_totals = Map::new();
-    api.rates.put(&mut queue_totals, &key, &totals.depths());
+    api.rates.put_with(
+        &mut queue_totals,
+        &key,
+        &totals.depths(),
+        request.age("lengths"),
+    );
     let mut object = json!({
         "management_version": node::VERSION,
         "rabbitmq_version": node::VERSION,
@@ -61,7 +66,7 @@ pub(crate) fn show(api: &Api, visitor: &Visitor, request: &Request) -> Result<Re
         "is_op_policy_updating_enabled": true,
         "require_definition_json_extension": false,
         "statistics_db_event_queue": 0,
-        "message_stats": totals.message_stats(api, &key),
+        "message_stats": totals.message_stats(api, request, &key),
         "queue_totals": queue_totals,
         "churn_rates": churn(api),
     });

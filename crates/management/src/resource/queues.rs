@@ -3,7 +3,12 @@
 use std::sync::Arc;
 
 use leveret_core::{
-    ids::ConnectionId, queue::Counters, record::QueueRecord, refusal::ObjectKind, rights::Right,
+    arguments::QueueType,
+    ids::{ConnectionId, Timestamp},
+    queue::{Counters, Report},
+    record::QueueRecord,
+    refusal::ObjectKind,
+    rights::Right,
     vhost::QueueDeclare,
 };
 use leveret_runtime::{QueueHandle, TrafficCounts, VhostHandle};
@@ -180,23 +185,34 @@ pub(crate) fn shown(api: &Api, request: &Request, record: &QueueRecord) -> Optio
     let Value::Object(fields) = &mut object else {
         return Some(object);
     };
+    let policy = handle.policy();
+    let of_policy = json!({
+        "policy": policy.user.map(|policy| policy.name.clone()),
+        "operator_policy": policy.operator.map(|policy| policy.name.clone()),
+        "effective_policy_definition": policy.definition,
+        "internal": false,
+        "internal_owner": false,
+    });
+    if let Value::Object(of_policy) = of_policy {
+        fields.extend(of_policy);
+    }
     if request.flag("disable_stats") {
+        of_type(api, fields, &handle, &report);
         if request.flag("enable_queue_totals") {
+            // RabbitMQ's answer has it for every type here.
+            fields.entry("online").or_insert(Value::Null);
             fields.insert("messages".to_owned(), (ready + unacked).into());
             fields.insert("messages_ready".to_owned(), ready.into());
             fields.insert("messages_unacknowledged".to_owned(), unacked.into());
         }
         return Some(object);
     }
-    let policy = handle.policy();
     let capacity = if report.consumers == 0 {
         json!(0)
     } else {
         json!(1.0)
     };
     let stats = json!({
-        "internal": false,
-        "internal_owner": false,
         "messages_ready_ram": report.ready_in_memory,
         "messages_unacknowledged_ram": unacked,
         "messages_ram": report.ready_in_memory + unacked,
@@ -212,10 +228,9 @@ pub(crate) fn shown(api: &Api, request: &Request, record: &QueueRecord) -> Optio
         "memory": report.memory_bytes,
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
-        "policy": policy.user.map(|policy| policy.name.clone()),
-        "operator_policy": policy.operator.map(|policy| policy.name.clone()),
-        "effective_policy_definition": policy.definition,
         "head_message_timestamp": report.head_timestamp_secs,
+        "head_message_age": age(api, report.oldest_ready),
+        "unacknowledged_message_age": age(api, report.oldest_unacked),
         "exclusive_consumer_tag": null,
         "single_active_consumer_tag": null,
         "garbage_collection": garbage_collection(),
@@ -230,7 +245,7 @@ pub(crate) fn shown(api: &Api, request: &Request, record: &QueueRecord) -> Optio
         fields.insert("idle_since".to_owned(), since.into());
     }
     let key = format!("queue {}", record.id);
-    api.rates.put(
+    api.rates.put_with(
         fields,
         &key,
         &[
@@ -238,12 +253,65 @@ pub(crate) fn shown(api: &Api, request: &Request, record: &QueueRecord) -> Optio
             ("messages_ready", ready),
             ("messages_unacknowledged", unacked),
         ],
+        request.age("lengths"),
     );
+    of_type(api, fields, &handle, &report);
     let mut message_stats = Map::new();
-    api.rates
-        .put(&mut message_stats, &key, &of_counters(&report.counters));
+    api.rates.put_with(
+        &mut message_stats,
+        &key,
+        &of_counters(&report.counters),
+        request.age("msg_rates"),
+    );
     fields.insert("message_stats".to_owned(), message_stats.into());
     Some(object)
+}
+
+/// What only queues of one type show.
+fn of_type(api: &Api, fields: &mut Map<String, Value>, handle: &QueueHandle, report: &Report) {
+    let node = &api.broker.node().name;
+    let nodes = json!([node]);
+    let of_type = match QueueType::of(&handle.record().arguments) {
+        QueueType::Classic => return,
+        QueueType::Quorum => {
+            let priorities = handle.ready_by_priority();
+            let by_priority: Map<String, Value> = priorities
+                .iter()
+                .map(|(priority, messages)| (priority.to_string(), (*messages).into()))
+                .collect();
+            let limit = match report.delivery_limit {
+                Some(limit) => json!(limit),
+                // What RabbitMQ has for none.
+                None => json!(-1),
+            };
+            json!({
+                "leader": node,
+                "members": nodes,
+                "online": nodes,
+                "delivery_limit": limit,
+                "delayed_retry": if report.retrying > 0 { "enabled" } else { "disabled" },
+                "messages_delayed": report.retrying,
+                "messages_dlx": report.dying,
+                "message_bytes_dlx": report.dying_bytes,
+                "messages_ready_returned": report.returned,
+                "messages_active_priorities": priorities.len(),
+                "messages_by_priority": by_priority,
+                "publishers": 0,
+                "open_files": {node: 0},
+            })
+        }
+        QueueType::Stream => json!({
+            "leader": node,
+            "members": nodes,
+            "online": nodes,
+            "readers": {node: report.consumers},
+            "segments": report.segments.max(1),
+            "first_timestamp": report.oldest_ready.map_or(0, Timestamp::get),
+        }),
+    };
+    if let Value::Object(of_type) = of_type {
+        fields.extend(of_type);
+    }
 }
 
 /// What only one queue alone shows.
@@ -284,6 +352,12 @@ async fn details(api: &Api, handle: &QueueHandle, object: &mut Map<String, Value
     }
 }
 
+/// Milliseconds since something came; null when nothing is there, or it is not known.
+fn age(api: &Api, came: Option<Timestamp>) -> Value {
+    let now = api.broker.now().get();
+    came.map_or(Value::Null, |came| now.saturating_sub(came.get()).into())
+}
+
 /// What tools read of a process that is none here.
 pub(crate) fn garbage_collection() -> Value {
     json!({
@@ -311,6 +385,34 @@ pub(crate) fn of_counters(counters: &Counters) -> [(&'static str, u64); 9] {
         ("redeliver", counters.redeliver),
         ("ack", counters.ack),
     ]
+}
+
+/// What went through, published and delivered, each with its rate.
+pub(crate) fn message_stats(
+    api: &Api,
+    request: &Request,
+    key: &str,
+    counters: &Counters,
+    published: &TrafficCounts,
+) -> Value {
+    let mut stats = Map::new();
+    let age = request.age("msg_rates");
+    // The first is that of publishes, which counts once per queue.
+    api.rates
+        .put_with(&mut stats, key, &of_counters(counters)[1..], age);
+    // A publish counts once here, wherever it went.
+    api.rates.put_with(
+        &mut stats,
+        key,
+        &[
+            ("publish", published.publish),
+            ("confirm", published.confirm),
+            ("drop_unroutable", published.drop_unroutable),
+            ("return_unroutable", published.return_unroutable),
+        ],
+        age,
+    );
+    stats.into()
 }
 
 /// Sums over queues.
@@ -343,28 +445,23 @@ impl Totals {
         ]
     }
 
-    pub(crate) fn put_into(&self, api: &Api, key: &str, object: &mut Map<String, Value>) {
-        api.rates.put(object, key, &self.depths());
-        object.insert("message_stats".to_owned(), self.message_stats(api, key));
+    pub(crate) fn put_into(
+        &self,
+        api: &Api,
+        request: &Request,
+        key: &str,
+        object: &mut Map<String, Value>,
+    ) {
+        api.rates
+            .put_with(object, key, &self.depths(), request.age("lengths"));
+        object.insert(
+            "message_stats".to_owned(),
+            self.message_stats(api, request, key),
+        );
     }
 
-    pub(crate) fn message_stats(&self, api: &Api, key: &str) -> Value {
-        let mut stats = Map::new();
-        // The first is that of publishes, counted once per queue.
-        api.rates
-            .put(&mut stats, key, &of_counters(&self.counters)[1..]);
-        // A publish counts once here, wherever it went.
-        api.rates.put(
-            &mut stats,
-            key,
-            &[
-                ("publish", self.traffic.publish),
-                ("confirm", self.traffic.confirm),
-                ("drop_unroutable", self.traffic.drop_unroutable),
-                ("return_unroutable", self.traffic.return_unroutable),
-            ],
-        );
-        stats.into()
+    pub(crate) fn message_stats(&self, api: &Api, request: &Request, key: &str) -> Value {
+        message_stats(api, request, key, &self.counters, &self.traffic)
     }
 }
 

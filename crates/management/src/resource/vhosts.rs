@@ -32,14 +32,14 @@ pub(crate) async fn answer(
             let vhosts = directory.vhosts().filter(|vhost| is_shown(vhost));
             Ok(lists::whole(
                 request,
-                vhosts.map(|vhost| shown(api, vhost)).collect(),
+                vhosts.map(|vhost| shown(api, request, vhost)).collect(),
             ))
         }
         ("GET", [vhost]) => {
             let directory = api.broker.directory();
             let vhost = directory.vhost(&name(vhost)?);
             let vhost = vhost.ok_or_else(Refused::not_found)?;
-            Ok(lists::one(request, shown(api, vhost)))
+            Ok(lists::one(request, shown(api, request, vhost)))
         }
         ("PUT", [vhost]) => {
             let name = name(vhost)?;
@@ -93,10 +93,12 @@ pub(crate) async fn put(api: &Api, vhost: VhostRecord, maker: Option<&ShortStrin
     }
 }
 
-fn shown(api: &Api, vhost: &VhostRecord) -> Value {
+fn shown(api: &Api, request: &Request, vhost: &VhostRecord) -> Value {
     let mut totals = Totals::default();
+    let mut octets = (0, 0);
     if let Ok(handle) = api.broker.vhost(&vhost.name) {
         totals = total(api, &handle);
+        octets = handle.traffic().octets();
     }
     let mut object = Map::new();
     object.insert("name".to_owned(), vhost.name.to_string().into());
@@ -108,7 +110,11 @@ fn shown(api: &Api, vhost: &VhostRecord) -> Value {
     object.insert("tracing".to_owned(), vhost.tracing.into());
     let node = api.broker.node().name.clone();
     object.insert("cluster_state".to_owned(), json!({ node: "running" }));
-    totals.put_into(api, &format!("vhost {}", vhost.name), &mut object);
+    let key = format!("vhost {}", vhost.name);
+    totals.put_into(api, request, &key, &mut object);
+    let octets = [("recv_oct", octets.0), ("send_oct", octets.1)];
+    api.rates
+        .put_with(&mut object, &key, &octets, request.age("data_rates"));
     Value::Object(object)
 }
 

@@ -222,7 +222,10 @@ impl Connection {
                 outgoing.get_ok(channel, at, redelivered, &message, remaining, no_ack);
                 None
             }
-            (Then::Got { .. }, Answer::GetEmpty) => Some(basic::GetEmpty::default().into()),
+            (Then::Got { .. }, Answer::GetEmpty) => {
+                known.count_get_empty();
+                Some(basic::GetEmpty::default().into())
+            }
             (Then::Committed, Answer::Committed { .. }) => Some(tx::CommitOk {}.into()),
             (Then::Recovered { has_reply }, Answer::Done) => {
                 self.todo = Some(Todo::Return(channel, known.take_unacked()));

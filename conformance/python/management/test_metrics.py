@@ -1,0 +1,238 @@
+"""Metrics for Prometheus: the names, types and labels that dashboards and alerts read, the same against both brokers."""
+
+import re
+import urllib.error
+import urllib.request
+
+import pika
+import pytest
+
+LIMIT_SECS = 10
+SERIES = re.compile(r'^([a-z_0-9:]+)(?:\{(.*)\})? (\S+)$')
+LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+BY_PROTOCOL = {"protocol"}
+BY_TYPE = {"protocol", "queue_type"}
+
+# What the official overview dashboard and usual alerts read: type, and labels that must be there.
+FAMILIES = {
+    "rabbitmq_identity_info": (
+        "untyped",
+        {"rabbitmq_node", "rabbitmq_cluster", "rabbitmq_cluster_permanent_id", "rabbitmq_endpoint"},
+    ),
+    "rabbitmq_build_info": (
+        "untyped",
+        {"rabbitmq_version", "prometheus_plugin_version", "prometheus_client_version", "erlang_version"},
+    ),
+    "rabbitmq_queue_messages": ("gauge", set()),
+    "rabbitmq_queue_messages_ready": ("gauge", set()),
+    "rabbitmq_queue_messages_unacked": ("gauge", set()),
+    "rabbitmq_queue_consumers": ("gauge", set()),
+    "rabbitmq_queue_process_memory_bytes": ("gauge", set()),
+    "rabbitmq_queue_messages_bytes": ("gauge", set()),
+    "rabbitmq_queue_messages_ready_bytes": ("gauge", set()),
+    "rabbitmq_queue_messages_unacked_bytes": ("gauge", set()),
+    "rabbitmq_queue_messages_persistent": ("gauge", set()),
+    "rabbitmq_queue_messages_ram": ("gauge", set()),
+    "rabbitmq_queues": ("gauge", set()),
+    "rabbitmq_queues_declared_total": ("counter", set()),
+    "rabbitmq_queues_created_total": ("counter", set()),
+    "rabbitmq_queues_deleted_total": ("counter", set()),
+    "rabbitmq_connections": ("gauge", set()),
+    "rabbitmq_channels": ("gauge", set()),
+    "rabbitmq_consumers": ("gauge", set()),
+    "rabbitmq_connections_opened_total": ("counter", set()),
+    "rabbitmq_connections_closed_total": ("counter", set()),
+    "rabbitmq_channels_opened_total": ("counter", set()),
+    "rabbitmq_channels_closed_total": ("counter", set()),
+    "rabbitmq_global_messages_received_total": ("counter", BY_PROTOCOL),
+    "rabbitmq_global_messages_received_confirm_total": ("counter", BY_PROTOCOL),
+    "rabbitmq_global_messages_confirmed_total": ("counter", BY_PROTOCOL),
+    "rabbitmq_global_messages_routed_total": ("counter", BY_PROTOCOL),
+    "rabbitmq_global_messages_unroutable_dropped_total": ("counter", BY_PROTOCOL),
+    "rabbitmq_global_messages_unroutable_returned_total": ("counter", BY_PROTOCOL),
+    "rabbitmq_global_messages_delivered_total": ("counter", BY_TYPE),
+    "rabbitmq_global_messages_delivered_consume_manual_ack_total": ("counter", BY_TYPE),
+    "rabbitmq_global_messages_delivered_consume_auto_ack_total": ("counter", BY_TYPE),
+    "rabbitmq_global_messages_delivered_get_manual_ack_total": ("counter", BY_TYPE),
+    "rabbitmq_global_messages_delivered_get_auto_ack_total": ("counter", BY_TYPE),
+    "rabbitmq_global_messages_get_empty_total": ("counter", BY_TYPE),
+    "rabbitmq_global_messages_redelivered_total": ("counter", BY_TYPE),
+    "rabbitmq_global_messages_acknowledged_total": ("counter", BY_TYPE),
+    "rabbitmq_global_publishers": ("gauge", BY_PROTOCOL),
+    "rabbitmq_global_consumers": ("gauge", BY_PROTOCOL),
+    "rabbitmq_message_size_bytes": ("histogram", BY_PROTOCOL),
+    "rabbitmq_process_resident_memory_bytes": ("gauge", set()),
+    "rabbitmq_resident_memory_limit_bytes": ("gauge", set()),
+    "rabbitmq_disk_space_available_bytes": ("gauge", set()),
+    "rabbitmq_disk_space_available_limit_bytes": ("gauge", set()),
+    "rabbitmq_process_open_fds": ("gauge", set()),
+    "rabbitmq_process_max_fds": ("gauge", set()),
+    "rabbitmq_erlang_uptime_seconds": ("gauge", set()),
+    "rabbitmq_alarms_memory_used_watermark": ("untyped", set()),
+    "rabbitmq_alarms_free_disk_space_watermark": ("untyped", set()),
+    "rabbitmq_unreachable_cluster_peers_count": ("gauge", set()),
+    "rabbitmq_auth_attempts_total": ("counter", BY_PROTOCOL),
+    "rabbitmq_auth_attempts_succeeded_total": ("counter", BY_PROTOCOL),
+    "rabbitmq_auth_attempts_failed_total": ("counter", BY_PROTOCOL),
+}
+
+SIZE_BOUNDS = ["100", "1000", "10000", "100000", "1000000", "10000000", "50000000", "100000000", "+Inf"]
+
+
+class Page:
+    """A page of metrics, taken apart; a line that is none fails."""
+
+    def __init__(self, text):
+        self.types = {}
+        self.series = []
+        for line in text.splitlines():
+            if line.startswith("# TYPE "):
+                _, _, name, kind = line.split(" ")
+                assert name not in self.types, f"{name} comes twice"
+                self.types[name] = kind
+            elif line and not line.startswith("#"):
+                found = SERIES.match(line)
+                assert found, line
+                name, labels, value = found.groups()
+                self.series.append((name, dict(LABEL.findall(labels or "")), float(value)))
+
+    def of(self, family, **labels):
+        """Label sets with values of a family."""
+        of_family = [(known, value) for name, known, value in self.series if name == family]
+        return [(known, value) for known, value in of_family if labels.items() <= known.items()]
+
+
+@pytest.fixture
+def scrape(broker, api):
+    listeners = api.get("overview").json["listeners"]
+    ports = [known["port"] for known in listeners if known["protocol"] == "http/prometheus"]
+    if not ports:
+        pytest.skip("not run: this broker serves no metrics")
+
+    def scraped(path="/metrics"):
+        with urllib.request.urlopen(f"http://{broker.host}:{ports[0]}{path}", timeout=LIMIT_SECS) as answer:
+            assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+            return Page(answer.read().decode())
+
+    return scraped
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_dashboards_read_is_there(broker, scrape, family):
+    # Logins are told once there was one.
+    broker.connect().close()
+    page = scrape()
+    kind, labels = FAMILIES[family]
+    assert page.types.get(family) == kind
+    name = f"{family}_count" if kind == "histogram" else family
+    series = page.of(name)
+    assert series, f"{family} has no series"
+    assert all(labels <= set(known) for known, _ in series), series
+
+
+def test_every_panel_finds_the_node(scrape):
+    [(_, value)] = scrape().of("rabbitmq_identity_info")
+    assert value == 1
+
+
+def test_sizes_are_a_histogram(scrape):
+    buckets = scrape().of("rabbitmq_message_size_bytes_bucket", protocol="amqp091")
+    assert [known["le"] for known, _ in buckets] == SIZE_BOUNDS
+    counts = [count for _, count in buckets]
+    assert counts == sorted(counts)
+
+
+def test_each_queue_has_a_series_of_its_own(broker, api, vhost, scrape):
+    parameters = pika.ConnectionParameters(
+        broker.host, broker.port, vhost, pika.PlainCredentials(api.user, api.password), socket_timeout=5
+    )
+    connection = pika.BlockingConnection(parameters)
+    channel = connection.channel()
+    channel.queue_declare("q", durable=True)
+    channel.confirm_delivery()
+    for _ in range(3):
+        channel.basic_publish("", "q", b"12345")
+    of_queue = {"vhost": vhost, "queue": "q"}
+
+    def ready(path, prefix):
+        found = scrape(path).of(f"{prefix}queue_messages_ready", **of_queue)
+        return found[0][1] if found else None
+
+    for path, prefix in [
+        ("/metrics/per-object", "rabbitmq_"),
+        (f"/metrics/detailed?family=queue_coarse_metrics&vhost={vhost}", "rabbitmq_detailed_"),
+    ]:
+        waited = 0.0
+        # RabbitMQ's numbers are up to five seconds old.
+        while ready(path, prefix) != 3 and waited < 15:
+            connection.process_data_events(time_limit=0.5)
+            waited += 0.5
+        assert ready(path, prefix) == 3, path
+    info = scrape("/metrics/per-object").of("rabbitmq_queue_info", **of_queue)
+    assert info[0][0]["queue_type"] == "rabbit_classic_queue"
+    connection.close()
+
+
+def test_only_what_is_asked_for_is_told_in_detail(vhost, scrape):
+    page = scrape("/metrics/detailed?family=queue_consumer_count")
+    assert "rabbitmq_detailed_queue_consumers" in page.types
+    assert "rabbitmq_detailed_queue_messages_ready" not in page.types
+    vhosts = {known["vhost"] for known, _ in scrape("/metrics/detailed?family=vhost_status").of("rabbitmq_cluster_vhost_status")}
+    assert vhost in vhosts
+
+
+def test_memory_is_told_by_what_it_is_for(scrape):
+    page = scrape("/metrics/memory-breakdown")
+    assert page.of("rabbitmq_memory_classic_queue_erlang_process_bytes")
+    assert page.of("rabbitmq_memory_other_system_bytes")
+
+
+def test_there_is_no_other_page(broker, scrape):
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        scrape("/metrics/nothing")
+    assert refused.value.code == 404
+
+
+@pytest.mark.beyond
+def test_counts_of_what_is_gone_stay(broker, api, scrape):
+    def published():
+        return scrape().of("rabbitmq_global_messages_received_total", protocol="amqp091")[0][1]
+
+    vhost = "conformance-metrics-gone"
+    api.put(f"vhosts/{vhost}")
+    parameters = pika.ConnectionParameters(
+        broker.host, broker.port, vhost, pika.PlainCredentials(api.user, api.password), socket_timeout=5
+    )
+    before = published()
+    connection = pika.BlockingConnection(parameters)
+    channel = connection.channel()
+    channel.queue_declare("q")
+    channel.basic_publish("", "q", b"1")
+    channel.queue_delete("q")
+    connection.close()
+    api.delete(f"vhosts/{vhost}")
+    assert published() >= before + 1
+
+
+@pytest.mark.beyond
+def test_how_old_the_oldest_message_is_is_told(broker, api, vhost, scrape):
+    parameters = pika.ConnectionParameters(
+        broker.host, broker.port, vhost, pika.PlainCredentials(api.user, api.password), socket_timeout=5
+    )
+    connection = pika.BlockingConnection(parameters)
+    channel = connection.channel()
+    channel.queue_declare("q")
+    assert api.get(f"queues/{vhost}/q").json["head_message_age"] is None
+    channel.basic_publish("", "q", b"1")
+    connection.process_data_events(time_limit=0.3)
+    first = api.get(f"queues/{vhost}/q").json["head_message_age"]
+    assert first >= 200, first
+    channel.basic_publish("", "q", b"2")
+    channel.basic_get("q")
+    queue = api.get(f"queues/{vhost}/q").json
+    assert queue["unacknowledged_message_age"] >= first
+    assert queue["head_message_age"] < queue["unacknowledged_message_age"]
+    of_queue = scrape("/metrics/per-object").of("rabbitmq_queue_head_message_age_seconds", vhost=vhost, queue="q")
+    assert of_queue[0][1] >= 0
+    connection.close()

@@ -1,0 +1,142 @@
+//! What went through the broker since its start, whatever became of the queues.
+
+use leveret_core::{arguments::QueueType, queue::Counters, record::QueueRecord};
+use leveret_runtime::SIZE_BOUNDS;
+
+use super::{PROTOCOL, Queues};
+use crate::{
+    metrics_text::{
+        Kind::{Counter, Gauge, Histogram},
+        Page,
+    },
+    server::Api,
+};
+
+/// RabbitMQ's names of the types, in the order in which deleted queues are counted.
+const TYPES: [&str; 3] = [
+    "rabbit_classic_queue",
+    "rabbit_quorum_queue",
+    "rabbit_stream_queue",
+];
+
+const fn place(queue_type: QueueType) -> usize {
+    match queue_type {
+        QueueType::Classic => 0,
+        QueueType::Quorum => 1,
+        QueueType::Stream => 2,
+    }
+}
+
+/// RabbitMQ's name of a queue's type.
+pub(super) fn type_name(record: &QueueRecord) -> &'static str {
+    TYPES[place(QueueType::of(&record.arguments))]
+}
+
+/// Sums by type over the queues there are and those that were.
+pub(super) fn messages(api: &Api, page: &mut Page, queues: &Queues) {
+    let mut by_type = api.broker.counters_of_deleted_queues();
+    let mut consumers = 0;
+    for (queue, report) in queues {
+        by_type[place(QueueType::of(&queue.record().arguments))].add(&report.counters);
+        consumers += report.consumers as u64;
+    }
+    type Of = fn(&Counters) -> u64;
+    let families: [(&str, Of); 8] = [
+        ("delivered_total", |c| {
+            c.deliver + c.deliver_no_ack + c.get + c.get_no_ack
+        }),
+        ("delivered_consume_manual_ack_total", |c| c.deliver),
+        ("delivered_consume_auto_ack_total", |c| c.deliver_no_ack),
+        ("delivered_get_manual_ack_total", |c| c.get),
+        ("delivered_get_auto_ack_total", |c| c.get_no_ack),
+        ("get_empty_total", |c| c.get_empty),
+        ("redelivered_total", |c| c.redeliver),
+        ("acknowledged_total", |c| c.ack),
+    ];
+    for (name, value) in families {
+        let name = format!("rabbitmq_global_messages_{name}");
+        page.family(&name, Counter, "Since the start");
+        for (queue_type, counters) in TYPES.iter().zip(&by_type) {
+            let labels = [PROTOCOL, ("queue_type", *queue_type)];
+            page.series(&name, &labels, value(counters));
+        }
+    }
+    let mut traffic = api.broker.traffic_of_deleted_vhosts();
+    for vhost in api.broker.vhosts() {
+        traffic.add(&vhost.traffic().counts());
+    }
+    let routed = by_type.iter().map(|counters| counters.publish).sum();
+    for (name, value) in [
+        ("received_total", traffic.publish),
+        ("received_confirm_total", traffic.confirm),
+        ("confirmed_total", traffic.confirm),
+        ("routed_total", routed),
+        ("unroutable_dropped_total", traffic.drop_unroutable),
+        ("unroutable_returned_total", traffic.return_unroutable),
+    ] {
+        let name = format!("rabbitmq_global_messages_{name}");
+        page.family(&name, Counter, "Since the start");
+        page.series(&name, &[PROTOCOL], value);
+    }
+    for (name, help, value) in [
+        (
+            "publishers",
+            "Connections that have published",
+            api.broker.publishers(),
+        ),
+        ("consumers", "Consumers", consumers),
+    ] {
+        let name = format!("rabbitmq_global_{name}");
+        page.family(&name, Gauge, help);
+        page.series(&name, &[PROTOCOL], value);
+    }
+}
+
+/// The sizes of what was published.
+pub(super) fn sizes(api: &Api, page: &mut Page) {
+    const NAME: &str = "rabbitmq_message_size_bytes";
+    let sizes = api.broker.sizes();
+    page.family(NAME, Histogram, "Size of messages received from publishers");
+    let bucket = format!("{NAME}_bucket");
+    let bounds = SIZE_BOUNDS.iter().map(u64::to_string);
+    let mut so_far = 0;
+    for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(sizes.counts) {
+        so_far += count;
+        page.series(&bucket, &[PROTOCOL, ("le", &bound)], so_far);
+    }
+    page.series(&format!("{NAME}_count"), &[PROTOCOL], so_far);
+    page.series(&format!("{NAME}_sum"), &[PROTOCOL], sizes.bytes);
+}
+
+/// What was published to exchanges; each of them where that is asked for.
+pub(super) fn exchanges(
+    api: &Api,
+    page: &mut Page,
+    prefix: &str,
+    per_object: bool,
+    is_meant: &dyn Fn(&str) -> bool,
+) {
+    let name = format!("{prefix}exchange_messages_published_total");
+    page.family(&name, Counter, "Messages published to an exchange");
+    let mut sum = 0;
+    for vhost in api.broker.vhosts() {
+        let vhost_name = vhost.name().to_string();
+        if !is_meant(&vhost_name) {
+            continue;
+        }
+        for exchange in vhost.snapshot().exchanges() {
+            let exchange = &exchange.record().name;
+            if let Some((published, _)) = vhost.exchange_counts(exchange) {
+                sum += published;
+                if per_object {
+                    let exchange = exchange.to_string();
+                    let labels = [("vhost", vhost_name.as_str()), ("exchange", &exchange)];
+                    page.series(&name, &labels, published);
+                }
+            }
+        }
+    }
+    if !per_object {
+        page.series(&name, &[], sum);
+    }
+}
