@@ -19,6 +19,7 @@ use tokio::time::sleep;
 use tracing::{error, info, warn};
 
 use crate::{
+    boot::Served,
     config::Settings,
     connection_settings, descriptors,
     run::{RunError, http_settings},
@@ -62,6 +63,23 @@ pub(crate) struct Ports {
     pub(crate) amqps: Vec<SocketAddr>,
     pub(crate) http: Vec<Port>,
     pub(crate) metrics: Vec<Port>,
+}
+
+impl Ports {
+    /// In the order in which RabbitMQ tells of them.
+    pub(crate) fn served(&self) -> Vec<(Served, SocketAddr)> {
+        let http = |listening: &[Port], plain, with_tls| -> Vec<(Served, SocketAddr)> {
+            let served = listening.iter();
+            served
+                .map(|port| (if port.with_tls { with_tls } else { plain }, port.address))
+                .collect()
+        };
+        let mut served = http(&self.metrics, Served::Metrics, Served::MetricsTls);
+        served.extend(http(&self.http, Served::Http, Served::Https));
+        served.extend(self.amqp.iter().map(|address| (Served::Amqp, *address)));
+        served.extend(self.amqps.iter().map(|address| (Served::Amqps, *address)));
+        served
+    }
 }
 
 /// One of HTTP.

@@ -12,6 +12,7 @@
 mod conf_file;
 mod document;
 mod environment;
+mod erlang_terms;
 mod given;
 mod merge;
 mod origin;
@@ -34,8 +35,8 @@ pub(crate) use self::{
     given::Given,
     origin::{Origin, Problem, Severity},
     table::{
-        AuthMechanism, LogFormat, LogLevel, LoginPart, QueueType, ROWS, SanType, Settings, Storage,
-        StorageSync, TlsVersion, VerifyWhom,
+        AuthMechanism, LogFormat, LogLevel, LogTo, LoginPart, QueueType, ROWS, SanType, Settings,
+        Storage, StorageSync, TlsVersion, VerifyWhom,
     },
     value::{Bytes, Endpoint, OptionalEndpoint},
 };
@@ -54,9 +55,17 @@ pub(crate) struct Places {
     pub(crate) main: Option<PathBuf>,
     /// The directory of further files.
     pub(crate) more: Option<PathBuf>,
+    /// The file of Erlang terms that is read last.
+    pub(crate) advanced: Option<PathBuf>,
     /// The file that stands in for the environment.
     pub(crate) environment: Option<PathBuf>,
 }
+
+/// Arguments of RabbitMQ's virtual machine, in which people set what is in no file of theirs.
+const MACHINE_ARGUMENTS: [&str; 2] = [
+    "RABBITMQ_SERVER_ERL_ARGS",
+    "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
+];
 
 impl Places {
     /// Those of RabbitMQ's packages and image.
@@ -64,6 +73,7 @@ impl Places {
         Self {
             main: Some("/etc/rabbitmq/rabbitmq.conf".into()),
             more: Some("/etc/rabbitmq/conf.d".into()),
+            advanced: Some("/etc/rabbitmq/advanced.config".into()),
             environment: Some("/etc/rabbitmq/rabbitmq-env.conf".into()),
         }
     }
@@ -77,6 +87,8 @@ pub(crate) struct Loaded {
     pub(crate) problems: Vec<Problem>,
     /// The files that were read, in their order.
     pub(crate) files: Vec<PathBuf>,
+    /// The environment, with the file that stands in for it.
+    pub(crate) environment: Environment,
 }
 
 impl Loaded {
@@ -120,6 +132,12 @@ pub(crate) fn load(given: &Given, mut environment: Environment, places: &Places)
     let own_files = own_files(given, &environment);
     let is_toml = |path: &PathBuf| path.extension().is_some_and(|end| end == "toml");
     let (toml, conf): (Vec<_>, Vec<_>) = own_files.into_iter().partition(is_toml);
+    for name in MACHINE_ARGUMENTS {
+        let arguments = environment.get(name).unwrap_or_default();
+        for line in erlang_terms::read_arguments(arguments) {
+            merge.conf(line.key, line.value, Origin::Variable(name.to_owned()));
+        }
+    }
     let theirs = their_files(&environment, places, &mut merge);
     for path in theirs.into_iter().chain(conf) {
         read_conf(&mut merge, &path, &environment);
@@ -141,6 +159,7 @@ pub(crate) fn load(given: &Given, mut environment: Environment, places: &Places)
         texts,
         problems,
         files,
+        environment,
     };
     let strict = matches!(loaded.text("config_strict"), "true" | "on" | "yes");
     for problem in &mut loaded.problems {
@@ -186,6 +205,9 @@ fn their_files(environment: &Environment, places: &Places, merge: &mut Merge) ->
     if let Some(more) = more.as_ref().or(places.more.as_ref()) {
         files.extend(files_of(more));
     }
+    let advanced = environment.path("RABBITMQ_ADVANCED_CONFIG_FILE");
+    let advanced = advanced.as_ref().or(places.advanced.as_ref());
+    files.extend(advanced.and_then(|path| with_extension(path)));
     files
 }
 
@@ -196,7 +218,7 @@ fn with_extension(named: &Path) -> Option<PathBuf> {
         name.push(end);
         PathBuf::from(name)
     };
-    [named.to_owned(), with(".conf")]
+    [named.to_owned(), with(".conf"), with(".config")]
         .into_iter()
         .find(|path| path.is_file())
 }
@@ -231,7 +253,12 @@ fn read_conf(merge: &mut Merge, path: &Path, environment: &Environment) {
     };
     let variable = |name: &str| environment.get(name).map(str::to_owned);
     let at = Arc::new(path.to_owned());
-    for line in conf_file::read(&text, &variable) {
+    let lines = if path.extension().is_some_and(|end| end == "config") {
+        erlang_terms::read(&text)
+    } else {
+        conf_file::read(&text, &variable)
+    };
+    for line in lines {
         match line {
             Ok(line) => merge.conf(line.key, line.value, Origin::File(at.clone(), line.number)),
             Err(wrong) => merge.complain(

@@ -2,19 +2,22 @@
 
 use std::{
     fmt,
-    io::{IsTerminal, stderr},
+    io::{IsTerminal, stderr, stdout},
 };
 
 use tracing_subscriber::{
     field::MakeExt,
     filter::LevelFilter,
-    fmt::format::{Writer, debug_fn},
+    fmt::{
+        format::{Writer, debug_fn},
+        writer::BoxMakeWriter,
+    },
 };
 
-use crate::config::{LogFormat, LogLevel};
+use crate::config::{LogFormat, LogLevel, LogTo};
 
-/// Starts logging to standard error; once per process.
-pub(crate) fn start(level: LogLevel, format: LogFormat) {
+/// Starts logging; once per process.
+pub(crate) fn start(level: LogLevel, format: LogFormat, to: LogTo) {
     let level = match level {
         LogLevel::Off => LevelFilter::OFF,
         LogLevel::Error => LevelFilter::ERROR,
@@ -23,9 +26,13 @@ pub(crate) fn start(level: LogLevel, format: LogFormat) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
+    let (writer, is_terminal) = match to {
+        LogTo::Stderr => (BoxMakeWriter::new(stderr), stderr().is_terminal()),
+        LogTo::Stdout => (BoxMakeWriter::new(stdout), stdout().is_terminal()),
+    };
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(stderr);
+        .with_writer(writer);
     match format {
         LogFormat::Text => log
             .fmt_fields(
@@ -38,7 +45,7 @@ pub(crate) fn start(level: LogLevel, format: LogFormat) {
                 })
                 .delimited(" "),
             )
-            .with_ansi(stderr().is_terminal())
+            .with_ansi(is_terminal)
             .with_target(false)
             .init(),
         LogFormat::Json => log.json().init(),

@@ -1,6 +1,7 @@
 //! The binary: command line, logging, signals. Everything else is in the crates it wires together.
 
 mod app;
+mod boot;
 mod certificates;
 mod cli;
 mod config;
@@ -9,17 +10,19 @@ mod connection_settings;
 mod descriptors;
 mod logging;
 mod offline;
+mod rabbitmq_server;
 mod run;
 mod tls_settings;
 
-use std::{fmt::Display, process::ExitCode};
+use std::{env, ffi::OsString, fmt::Display, process::ExitCode};
 
 use clap::Parser;
 use leveret_ctl::{Called, Ran};
 
 use crate::{
+    boot::Boot,
     cli::{Arguments, Command, StorageCommand},
-    config::{Environment, LogFormat, LogLevel, Places, load},
+    config::{Environment, LogFormat, LogLevel, LogTo, OptionalEndpoint, Places, Problem, load},
 };
 
 /// RocksDB allocates here as well. Memory that a backlog took goes back to the system; with the C library's
@@ -38,9 +41,11 @@ fn main() -> ExitCode {
     {
         return code;
     }
-    let arguments = Arguments::parse();
+    let words: Vec<OsString> = env::args_os().collect();
+    let as_rabbitmq = rabbitmq_server::is_called(words.first());
+    let arguments = Arguments::parse_from(words);
     match &arguments.command {
-        None => serve(&arguments),
+        None => serve(&arguments, as_rabbitmq),
         Some(Command::Config { command }) => {
             config_command::run(command).unwrap_or_else(|error| failed(&error))
         }
@@ -51,42 +56,66 @@ fn main() -> ExitCode {
     }
 }
 
-fn serve(arguments: &Arguments) -> ExitCode {
-    let loaded = load(
-        &arguments.given,
-        Environment::of_process(),
-        &Places::default(),
-    );
-    let Some(settings) = loaded.settings() else {
-        for problem in loaded.errors() {
-            eprintln!("leveret: {problem}");
-        }
-        return ExitCode::from(START_FAILED);
+/// Runs the broker; as RabbitMQ's program of that name with RabbitMQ's places for everything.
+fn serve(arguments: &Arguments, as_rabbitmq: bool) -> ExitCode {
+    let (places, log_to, failed): (_, _, fn(&dyn Display) -> ExitCode) = if as_rabbitmq {
+        (Places::of_rabbitmq(), LogTo::Stdout, boot_failed)
+    } else {
+        (Places::default(), LogTo::Stderr, failed)
+    };
+    let loaded = load(&arguments.given, Environment::of_process(), &places);
+    let Some(mut settings) = loaded.settings() else {
+        let problems: Vec<String> = loaded.errors().map(Problem::to_string).collect();
+        return failed(&problems.join("\n"));
     };
     if let Some(contradiction) = settings.contradiction() {
         return failed(&contradiction);
     }
-    logging::start(settings.log_level, settings.log_format);
+    let log_to = settings.log_to.unwrap_or(log_to);
+    logging::start(settings.log_level, settings.log_format, log_to);
     for problem in &loaded.problems {
         tracing::warn!("{problem}");
     }
-    done(run::run(&settings))
+    let mut boot = Boot {
+        config_files: loaded.files,
+        ..Boot::default()
+    };
+    if as_rabbitmq {
+        let node = leveret_ctl::node_name(settings.node_name.as_deref());
+        rabbitmq_server::settle(&mut settings, &node);
+        match rabbitmq_server::enabled_plugins(&loaded.environment) {
+            Some(plugins) => boot.plugins = plugins,
+            // Somebody chose a list that is not there: RabbitMQ runs without plugins then.
+            None => {
+                settings.http_listen.get_or_insert(OptionalEndpoint::Off);
+                settings.metrics_listen.get_or_insert(OptionalEndpoint::Off);
+            }
+        }
+    }
+    match run::run(&settings, boot) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
+    }
 }
 
 /// Something with a data directory that no broker uses.
 fn offline(work: impl FnOnce() -> Result<(), run::RunError>) -> ExitCode {
-    logging::start(LogLevel::Info, LogFormat::Text);
-    done(work())
-}
-
-fn done(done: Result<(), run::RunError>) -> ExitCode {
-    match done {
+    logging::start(LogLevel::Info, LogFormat::Text, LogTo::Stderr);
+    match work() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }
 }
 
 fn failed(error: &dyn Display) -> ExitCode {
-    eprintln!("leveret: {error}");
+    for line in error.to_string().lines() {
+        eprintln!("leveret: {line}");
+    }
+    ExitCode::from(START_FAILED)
+}
+
+/// In the form that scripts look for.
+fn boot_failed(error: &dyn Display) -> ExitCode {
+    eprintln!("\nBOOT FAILED\n===========\nError during startup: {error}\n");
     ExitCode::from(START_FAILED)
 }

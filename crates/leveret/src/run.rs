@@ -18,6 +18,7 @@ use tracing::info;
 
 use crate::{
     app::{self, App, Bound, Plan, Port, Ports, Process},
+    boot::Boot,
     certificates,
     config::{Bytes, Endpoint, OptionalEndpoint, QueueType, Settings, Storage, StorageSync},
     descriptors, tls_settings,
@@ -70,16 +71,16 @@ pub(crate) enum RunError {
 const DATA_DIR: &str = "./leveret-data";
 
 /// Runs until SIGTERM or SIGINT.
-pub(crate) fn run(settings: &Settings) -> Result<(), RunError> {
+pub(crate) fn run(settings: &Settings, boot: Boot) -> Result<(), RunError> {
     let started = Instant::now();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .build()?;
-    runtime.block_on(serve(settings, started))
+    runtime.block_on(serve(settings, boot, started))
 }
 
-async fn serve(settings: &Settings, started: Instant) -> Result<(), RunError> {
+async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<(), RunError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let shares = descriptors::share_out();
@@ -105,8 +106,12 @@ async fn serve(settings: &Settings, started: Instant) -> Result<(), RunError> {
     };
     let (http, metrics) = (with_room(http), with_room(metrics));
     let node = node_options(settings);
+    let data_dir = (settings.storage == Storage::Disk).then(|| data_dir(settings, &node.name));
+    boot.node.clone_from(&node.name);
+    boot.data_dir.clone_from(&data_dir);
+    boot.begin(&settings.compat_product, &settings.compat_version);
     let options = StartOptions {
-        data_dir: (settings.storage == Storage::Disk).then(|| data_dir(settings, &node.name)),
+        data_dir,
         store: leveret_store::Options {
             sync: match settings.storage_sync {
                 StorageSync::Always => SyncMode::Always,
@@ -154,30 +159,10 @@ async fn serve(settings: &Settings, started: Instant) -> Result<(), RunError> {
             source,
         })?;
     }
-    for address in &ports.amqp {
-        info!("listening for AMQP on {address}");
-    }
-    for address in &ports.amqps {
-        info!("started TLS (SSL) listener on {address}");
-    }
     for path in &settings.unix_listen {
         info!("listening for AMQP on {}", path.display());
     }
-    for (listening, what) in [
-        (&ports.http, "the HTTP API"),
-        (&ports.metrics, "Prometheus"),
-    ] {
-        for Port { address, with_tls } in listening {
-            let how = if *with_tls { " with TLS" } else { "" };
-            info!("listening for {what}{how} on {address}");
-        }
-    }
-    let started_in = started.elapsed();
-    info!(
-        version = env!("CARGO_PKG_VERSION"),
-        "Server startup complete in {:.1} ms",
-        started_in.as_secs_f64() * 1000.0
-    );
+    boot.complete(&ports.served(), started.elapsed());
     let mut process = Process {
         plan,
         node,
@@ -192,7 +177,7 @@ async fn serve(settings: &Settings, started: Instant) -> Result<(), RunError> {
             },
         }
     };
-    info!("{reason} received, stopping");
+    info!("{reason} received - shutting down");
     fresh.abort();
     if let Some(app) = process.app.take() {
         app.stop(&process.node).await?;

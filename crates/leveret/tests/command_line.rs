@@ -46,7 +46,7 @@ impl Running {
         let mut child = command.stderr(Stdio::piped()).spawn().expect("it runs");
         let log = BufReader::new(child.stderr.take().expect("piped"));
         let mut running = Self { child, log };
-        running.wait_for("Server startup complete in ");
+        running.wait_for("Server startup complete");
         running
     }
 

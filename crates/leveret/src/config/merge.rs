@@ -278,7 +278,12 @@ impl Merge {
             Err(allowed) => {
                 let shown = if row.is_secret { "..." } else { text };
                 let text = format!("{name} = {shown} is not possible; allowed is {allowed}");
-                self.complain(Severity::Error, said.origin.clone(), text);
+                // What is among arguments of a virtual machine that is not there never keeps from starting.
+                let severity = match &said.origin {
+                    Origin::Variable(name) if name.ends_with("ERL_ARGS") => Severity::Warning,
+                    _ => Severity::Error,
+                };
+                self.complain(severity, said.origin.clone(), text);
                 None
             }
         }

@@ -142,6 +142,14 @@ words! {
 }
 
 words! {
+    /// Where the log goes.
+    LogTo {
+        Stderr = "stderr",
+        Stdout = "stdout",
+    }
+}
+
+words! {
     /// The type of a queue that asks for none.
     QueueType {
         Classic = "classic",
@@ -602,6 +610,11 @@ settings! {
             default: "info",
             keys: &[key("log.level"), key("log.default.level"), key("log.console.level")],
             over: &[in_form("RABBITMQ_LOG", IfAllowed)],
+        }
+        /// Where the log goes
+        log_to: Option<LogTo> {
+            value_name: "WHERE",
+            default_words: "stderr; stdout as rabbitmq-server",
         }
         /// Lines for people or for machines
         log_format: LogFormat {

@@ -51,6 +51,7 @@ impl Scenario {
         let places = Places {
             main: Some(dir.join("rabbitmq.conf")),
             more: Some(dir.join("conf.d")),
+            advanced: Some(dir.join("advanced.config")),
             environment: Some(dir.join("rabbitmq-env.conf")),
         };
         let inside = |text: &str| text.replace("DIR", &dir.display().to_string());
@@ -357,6 +358,31 @@ fn the_main_file_may_be_named_without_its_extension() {
         ["RABBITMQ_CONFIG_FILE: there is no file nowhere"]
     );
     assert!(missing.load().settings().is_some());
+}
+
+#[test]
+fn erlang_terms_are_read_as_main_file_and_last() {
+    let terms = "[{rabbit, [{heartbeat, 7}]}].";
+    let advanced = Scenario::conf("heartbeat = 1\n").file("advanced.config", terms);
+    assert_eq!(advanced.text("heartbeat"), "7");
+    let main = Scenario::default()
+        .file("rabbit.config", terms)
+        .variable("RABBITMQ_CONFIG_FILE", "DIR/rabbit");
+    assert_eq!(main.text("heartbeat"), "7");
+    let wrong = Scenario::default().file("advanced.config", "[{rabbit, [}].");
+    assert!(wrong.problems()[0].starts_with("advanced.config:1: "));
+}
+
+#[test]
+fn arguments_of_the_virtual_machine_count_below_files_and_never_keep_from_starting() {
+    let name = "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS";
+    let arguments = Scenario::default().variable(name, "+S 2:2 -rabbit heartbeat 7 -kernel x 1");
+    assert_eq!(arguments.text("heartbeat"), "7");
+    let file = arguments.file("rabbitmq.conf", "heartbeat = 8\n");
+    assert_eq!(file.text("heartbeat"), "8");
+    let wrong = Scenario::default().variable(name, "-rabbit heartbeat often -rabbit nosuch 1");
+    assert_eq!(wrong.problems().len(), 2, "{:?}", wrong.problems());
+    assert!(wrong.load().settings().is_some());
 }
 
 #[test]

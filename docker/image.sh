@@ -1,0 +1,54 @@
+#!/bin/sh
+# What the image has beside Debian's slim base: packages, the user, directories, links. The Dockerfile runs it in its last
+# stage, conformance/container in a root file system of its own, so that both get the same.
+#
+#   image.sh packages    install them; needs the network
+#   image.sh files       make the rest; expects the binary at /usr/local/bin/leveret
+set -eu
+
+# tzdata and certificates as in RabbitMQ's image; gosu steps down from root.
+PACKAGES="bash ca-certificates gosu tzdata"
+
+# Programs of RabbitMQ's that the binary answers as.
+PROGRAMS="rabbitmq-server rabbitmqctl rabbitmq-diagnostics rabbitmq-plugins rabbitmq-queues rabbitmq-streams
+  rabbitmq-upgrade rabbitmqadmin"
+
+# The directories that a volume may be mounted over, or that anybody may be running the broker in.
+WRITABLE="/var/lib/rabbitmq /etc/rabbitmq /etc/rabbitmq/conf.d /var/log/rabbitmq /tmp/rabbitmq-ssl"
+
+case ${1:-} in
+packages)
+  apt-get update
+  # shellcheck disable=SC2086 # words of a list
+  DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $PACKAGES
+  rm -rf /var/lib/apt/lists/*
+  ;;
+files)
+  # The numbers of RabbitMQ's image, so that its volumes belong to the same user here.
+  groupadd --system --gid 999 rabbitmq
+  useradd --system --uid 999 --gid rabbitmq --home-dir /var/lib/rabbitmq --shell /bin/sh rabbitmq
+  for directory in $WRITABLE; do
+    mkdir -p "$directory"
+    chown rabbitmq:rabbitmq "$directory"
+    chmod 1777 "$directory"
+  done
+  # There before any command runs: scripts chmod it first.
+  (umask 077 && : >/var/lib/rabbitmq/.erlang.cookie)
+  chmod 400 /var/lib/rabbitmq/.erlang.cookie
+  chown rabbitmq:rabbitmq /var/lib/rabbitmq/.erlang.cookie
+  ln -sf /var/lib/rabbitmq/.erlang.cookie /root/.erlang.cookie
+  echo "[rabbitmq_management,rabbitmq_prometheus]." >/etc/rabbitmq/enabled_plugins
+  chown rabbitmq:rabbitmq /etc/rabbitmq/enabled_plugins
+  # Where Dockerfiles copy plugins to; nothing reads them.
+  mkdir -p /opt/rabbitmq/plugins /opt/rabbitmq/sbin
+  ln -sfn /opt/rabbitmq/plugins /plugins
+  for program in $PROGRAMS; do
+    ln -sf leveret "/usr/local/bin/$program"
+    ln -sf /usr/local/bin/leveret "/opt/rabbitmq/sbin/$program"
+  done
+  ;;
+*)
+  sed -n '2,7p' "$0" | sed 's/^# \{0,1\}//' >&2
+  exit 2
+  ;;
+esac
