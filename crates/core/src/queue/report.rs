@@ -124,11 +124,7 @@ impl Queue {
             retrying: self.retrying(),
             returned: self.ready.keys().take_while(|spot| spot.has_turn()).count() as u64,
             dying: self.dying.len() as u64,
-            dying_bytes: self
-                .dying
-                .values()
-                .map(|ready| ready.message.body().len() as u64)
-                .sum(),
+            dying_bytes: self.dying_body_bytes,
             segments: 0,
         }
     }
