@@ -46,6 +46,7 @@ check:
 	RUSTDOCFLAGS='-D warnings' $(cargo) doc --workspace --no-deps
 	scripts/check-layers
 	scripts/check-docs
+	scripts/check-statements
 	scripts/check-deny
 
 # Writes: formats, and applies what clippy can repair.
