@@ -10,6 +10,7 @@ use std::{
 
 use leveret_management::{
     AdminSocket, BoundListener, Management, Node, NodeFacts, Order, Ordered, Phase, import_file,
+    load_messages,
 };
 use leveret_runtime::{Broker, StartError, StartOptions};
 use leveret_server::{Listeners, Server};
@@ -160,6 +161,9 @@ impl App {
         if let Some(path) = &plan.settings.definitions {
             // Before anybody is let in.
             import_file(&broker, path).await?;
+        }
+        if let Some(path) = &plan.settings.messages {
+            load_messages(&broker, path).await?;
         }
         let amqp = (bound.amqp.addresses(), bound.amqp.tls_addresses());
         let management = Management::start(

@@ -1,14 +1,17 @@
 //! From start to stop of one broker process.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Write},
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use leveret_management::{BoundListener, Cors, HttpError, HttpSettings, ImportError, Node};
+use leveret_management::{
+    BoundListener, Cors, HttpError, HttpSettings, ImportError, MessagesError, Node,
+};
 use leveret_runtime::{Amount, Limits, NodeOptions, StartError, StartOptions};
 use leveret_server::{BindError, Listeners};
 use leveret_store::SyncMode;
@@ -55,6 +58,8 @@ pub(crate) enum RunError {
     Start(#[from] StartError),
     #[error(transparent)]
     Definitions(#[from] ImportError),
+    #[error(transparent)]
+    Messages(#[from] MessagesError),
     #[error(transparent)]
     Open(#[from] leveret_store::OpenError),
     #[error("cannot write the ports file {path}: {source}")]
@@ -161,6 +166,10 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
     }
     for path in &settings.unix_listen {
         info!("listening for AMQP on {}", path.display());
+    }
+    if settings.lets_system_choose_ports() {
+        // Nobody who closed it waits for the line.
+        let _ = writeln!(io::stdout(), "{}", ports_line(&ports));
     }
     boot.complete(&ports.served(), started.elapsed());
     let mut process = Process {
@@ -320,8 +329,8 @@ fn write_pid(path: &Path) -> io::Result<()> {
     fs::write(path, format!("{}\n", std::process::id()))
 }
 
-/// Written aside and renamed, so that whoever waits for the file finds it whole.
-fn write_ports(path: &Path, ports: &Ports) -> io::Result<()> {
+/// The ports in use, as one line of JSON.
+fn ports_line(ports: &Ports) -> serde_json::Value {
     let amqp: Vec<u16> = ports.amqp.iter().map(SocketAddr::port).collect();
     let mut line = serde_json::json!({ "amqp": amqp });
     if !ports.amqps.is_empty() {
@@ -336,7 +345,12 @@ fn write_ports(path: &Path, ports: &Ports) -> io::Result<()> {
             line[name] = serde_json::json!([address.port()]);
         }
     }
+    line
+}
+
+/// Written aside and renamed, so that whoever waits for the file finds it whole.
+fn write_ports(path: &Path, ports: &Ports) -> io::Result<()> {
     let aside = path.with_extension("new");
-    fs::write(&aside, format!("{line}\n"))?;
+    fs::write(&aside, format!("{}\n", ports_line(ports)))?;
     fs::rename(aside, path)
 }

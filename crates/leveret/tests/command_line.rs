@@ -445,3 +445,53 @@ fn the_first_user_and_vhost_may_be_named() {
     assert!(!vhosts.contains("\"name\":\"/\""), "{vhosts}");
     assert!(vhosts.contains("hare@warren"), "{vhosts}");
 }
+
+#[test]
+fn messages_of_a_file_are_there_before_anybody_is_let_in() {
+    let dir = TempDir::new().expect("a directory");
+    let (definitions, messages) = (dir.path().join("d.json"), dir.path().join("m.jsonl"));
+    let queue = r#"{"vhosts": [{"name": "/"}], "queues": [{"name": "jobs", "vhost": "/", "durable": true}],
+        "users": [{"name": "guest", "password": "guest", "tags": "administrator"}],
+        "permissions": [{"user": "guest", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}]}"#;
+    fs::write(&definitions, queue).expect("written");
+    let lines =
+        "{\"queue\": \"jobs\", \"payload\": \"one\"}\n{\"queue\": \"jobs\", \"payload\": [2]}\n";
+    fs::write(&messages, lines).expect("written");
+    let mut command = with_http(dir.path());
+    command.arg("--definitions").arg(&definitions);
+    command.arg("--messages").arg(&messages);
+    let _running = Running::start(command);
+    let api = ports(dir.path())["http"][0].as_u64().expect("a port");
+    let queue = http(api, "/api/queues/%2F/jobs", Some(GUEST));
+    assert!(queue.contains("\"messages_ready\":2,"), "{queue}");
+}
+
+#[test]
+fn a_message_that_is_wrong_keeps_the_broker_from_starting() {
+    let dir = TempDir::new().expect("a directory");
+    let messages = dir.path().join("m.jsonl");
+    fs::write(&messages, "\n{\"queue\": \"nowhere\", \"payload\": \"\"}\n").expect("written");
+    let mut command = leveret(&dir.path().join("data"), "127.0.0.1:0");
+    let output = command.arg("--messages").arg(&messages).output();
+    let Output { status, stderr, .. } = output.expect("it runs");
+    let log = String::from_utf8(stderr).expect("text");
+    assert_eq!(status.code(), Some(1), "{log}");
+    let expected = format!(
+        "leveret: {}:2: there is no queue 'nowhere' in vhost '/'",
+        messages.display()
+    );
+    assert_eq!(log.lines().last(), Some(expected.as_str()), "{log}");
+}
+
+#[test]
+fn ports_that_nobody_chose_are_told_on_standard_output_too() {
+    let dir = TempDir::new().expect("a directory");
+    let mut command = with_http(dir.path());
+    command.stdout(Stdio::piped());
+    let mut running = Running::start(command);
+    let mut line = String::new();
+    let stdout = running.child.stdout.take().expect("piped");
+    BufReader::new(stdout).read_line(&mut line).expect("a line");
+    let told: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!(told, ports(dir.path()));
+}

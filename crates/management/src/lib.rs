@@ -13,6 +13,7 @@ mod cors;
 mod error;
 mod listener;
 mod lists;
+mod message_file;
 mod metrics;
 mod metrics_text;
 mod node;
@@ -29,7 +30,8 @@ mod visitor;
 pub use self::{
     cors::Cors,
     listener::{BoundListener, HttpError},
+    message_file::{MessagesError, load_messages, load_messages_from},
     node::{AdminSocket, Node, NodeFacts, Order, Ordered, Phase},
-    resource::definitions::{ImportError, import_file},
+    resource::definitions::{ImportError, import_file, import_text},
     server::{HttpSettings, Listening, ListeningHttp, Management},
 };

@@ -280,6 +280,19 @@ impl VhostHandle {
         message: &Message,
         user: &ShortString,
     ) -> Result<bool, Refusal> {
+        let is_routed = self.publish_unstored(message, user)?;
+        if is_routed && message.is_persistent() {
+            self.services.barrier().await;
+        }
+        Ok(is_routed)
+    }
+
+    /// The same for who waits for many messages at once, by [`crate::Broker::flush`].
+    ///
+    /// # Errors
+    ///
+    /// See [`Vhost::route`].
+    pub fn publish_unstored(&self, message: &Message, user: &ShortString) -> Result<bool, Refusal> {
         let exchange = ShortString::try_from(message.exchange()).unwrap_or_default();
         let properties = message.decoded_properties();
         let keys = routing_keys_of(message, &properties);
@@ -334,9 +347,6 @@ impl VhostHandle {
                 confirm: None,
             }]);
             is_routed = true;
-        }
-        if is_routed && message.is_persistent() {
-            self.services.barrier().await;
         }
         Ok(is_routed)
     }

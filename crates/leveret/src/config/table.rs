@@ -294,7 +294,8 @@ settings! {
             port: 15692,
             keys: &[in_form("prometheus.tcp.port", Port), in_form("prometheus.tcp.ip", Ip)],
         }
-        /// Write the ports in use to this file once connections are accepted, as one line of JSON
+        /// Write the ports in use to this file once connections are accepted, as one line of JSON. Where a port was 0 the
+        /// same line goes to standard output
         ports_file: Option<PathBuf> {
             value_name: "FILE",
             default_words: "none",
@@ -325,6 +326,12 @@ settings! {
                 key("management.load_definitions"),
                 key("load_definitions"),
             ],
+        }
+        /// Messages, one JSON object a line (docs/in-tests.md): published at every start, after the definitions and before
+        /// anybody is let in. For brokers of tests, which begin empty
+        messages: Option<PathBuf> {
+            value_name: "FILE",
+            default_words: "none",
         }
         /// The administrator that an empty data directory gets
         default_user: String {
@@ -643,6 +650,22 @@ impl Settings {
             return Some("an HTTP listener with TLS needs a certificate: tls_cert and tls_key");
         }
         None
+    }
+
+    /// Whether a port is any free one, so that nobody knows it before it is told.
+    pub(crate) fn lets_system_choose_ports(&self) -> bool {
+        let amqp = self.listen.iter().chain(&self.tls_listen).flatten();
+        let plain = [self.http_listen, self.metrics_listen]
+            .into_iter()
+            .flatten();
+        let plain = plain.filter_map(|endpoint| match endpoint {
+            OptionalEndpoint::At(endpoint) => Some(endpoint),
+            OptionalEndpoint::Off => None,
+        });
+        let encrypted = [self.http_tls_listen, self.metrics_tls_listen];
+        let http = plain.chain(encrypted.into_iter().flatten());
+        let mut all = amqp.copied().chain(http);
+        all.any(|endpoint| endpoint.addresses().0.port() == 0)
     }
 
     /// Whether AMQP clients are served at addresses of the operator's choice, as brokers that live side by side are. A port

@@ -66,29 +66,43 @@ pub async fn import_file(broker: &Arc<Broker>, path: &Path) -> Result<(), Import
         files = entries.flatten().map(|entry| entry.path()).collect();
         files.sort();
     }
+    for file in files {
+        let text = std::fs::read(&file).map_err(|source| failed(&file, source))?;
+        import_text(broker, &file, &text).await?;
+    }
+    Ok(())
+}
+
+/// Applies definitions; `from` is how problems name them.
+///
+/// # Errors
+///
+/// When they cannot be applied; what came before the problem is.
+pub async fn import_text(
+    broker: &Arc<Broker>,
+    from: &Path,
+    text: &[u8],
+) -> Result<(), ImportError> {
     let api = Api::of(
         broker.clone(),
         Listening::default(),
         HttpSettings::default(),
     );
-    for file in files {
-        let text = std::fs::read(&file).map_err(|source| failed(&file, source))?;
-        let refused = |reason: String| ImportError::Apply {
-            path: file.clone(),
-            reason,
-        };
-        let Ok(Value::Object(definitions)) = serde_json::from_slice(&text) else {
-            return Err(refused("it is not a JSON object".to_owned()));
-        };
-        import(&api, &definitions, None).await.map_err(|refusal| {
-            let reason = refusal.body.map(|body| body["reason"].clone());
-            refused(match reason {
-                Some(Value::String(reason)) => reason,
-                other => other.unwrap_or_default().to_string(),
-            })
-        })?;
-        tracing::info!(file = %file.display(), "definitions applied");
-    }
+    let refused = |reason: String| ImportError::Apply {
+        path: from.to_owned(),
+        reason,
+    };
+    let Ok(Value::Object(definitions)) = serde_json::from_slice(text) else {
+        return Err(refused("it is not a JSON object".to_owned()));
+    };
+    import(&api, &definitions, None).await.map_err(|refusal| {
+        let reason = refusal.body.map(|body| body["reason"].clone());
+        refused(match reason {
+            Some(Value::String(reason)) => reason,
+            other => other.unwrap_or_default().to_string(),
+        })
+    })?;
+    tracing::info!(file = %from.display(), "definitions applied");
     Ok(())
 }
 

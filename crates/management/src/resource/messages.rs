@@ -9,7 +9,7 @@ use leveret_core::{
     refusal::ObjectKind,
     rights::Right,
 };
-use leveret_runtime::{Taken, VhostHandle};
+use leveret_runtime::{Broker, Taken, VhostHandle};
 use leveret_wire::{
     content::{BasicProperties, RawProperties},
     value::{FieldTable, ShortString, Timestamp},
@@ -53,26 +53,10 @@ pub(crate) async fn publish(
     let key = ShortString::try_from(text(&object, "routing_key")?)
         .map_err(|_| Refused::bad_request("routing_key too long"))?;
     let payload = text(&object, "payload")?;
-    let body = match text(&object, "payload_encoding")? {
-        "string" => payload.as_bytes().to_vec(),
-        "base64" => STANDARD
-            .decode(payload)
-            .map_err(|_| Refused::bad_request(json!(["not_base64", payload])))?,
-        other => {
-            return Err(Refused::bad_request(format!(
-                "Unsupported encoding: {other}. Must be string or base64."
-            )));
-        }
-    };
+    let body = decoded(payload, text(&object, "payload_encoding")?)?;
     let rights = visitor.rights(&api.broker, vhost.name());
     rights.check(Right::Write, ObjectKind::Exchange, &exchange)?;
-    let bytes_max = api.broker.node().message_size_max;
-    if body.len() as u64 > bytes_max {
-        return Err(Refused::bad_request(format!(
-            "406 PRECONDITION_FAILED - message size {} is larger than configured max size {bytes_max}",
-            body.len()
-        )));
-    }
+    check_size(&api.broker, &body)?;
     if let Some(user_id) = &properties.user_id
         && *user_id != visitor.name
         && !visitor.tags.iter().any(|tag| tag == "impersonator")
@@ -82,6 +66,48 @@ pub(crate) async fn publish(
             visitor.name
         )));
     }
+    let message = built(&exchange, &key, &properties, body)?;
+    if kind == ExchangeKind::Topic {
+        // Those in CC and BCC too.
+        for key in routing_keys_of(&message, &properties) {
+            rights.check_topic(Right::Write, &exchange, &key)?;
+        }
+    }
+    let routed = vhost.publish_message(&message, &visitor.name).await?;
+    Ok(Reply::Json(json!({ "routed": routed })))
+}
+
+/// A payload as bytes.
+pub(crate) fn decoded(payload: &str, encoding: &str) -> Result<Vec<u8>, Refused> {
+    match encoding {
+        "string" => Ok(payload.as_bytes().to_vec()),
+        "base64" => STANDARD
+            .decode(payload)
+            .map_err(|_| Refused::bad_request(json!(["not_base64", payload]))),
+        other => Err(Refused::bad_request(format!(
+            "Unsupported encoding: {other}. Must be string or base64."
+        ))),
+    }
+}
+
+pub(crate) fn check_size(broker: &Broker, body: &[u8]) -> Result<(), Refused> {
+    let bytes_max = broker.node().message_size_max;
+    if body.len() as u64 > bytes_max {
+        return Err(Refused::bad_request(format!(
+            "406 PRECONDITION_FAILED - message size {} is larger than configured max size {bytes_max}",
+            body.len()
+        )));
+    }
+    Ok(())
+}
+
+/// A message of these parts, as if a client had published it.
+pub(crate) fn built(
+    exchange: &ShortString,
+    key: &ShortString,
+    properties: &BasicProperties,
+    body: Vec<u8>,
+) -> Result<Message, Refused> {
     let expiration_millis = match &properties.expiration {
         None => None,
         Some(millis) => Some(expiration(millis)?),
@@ -100,15 +126,7 @@ pub(crate) async fn publish(
         has_died: false,
         was_delivered: false,
     };
-    let message = Message::with_life(parts, life);
-    if kind == ExchangeKind::Topic {
-        // Those in CC and BCC too.
-        for key in routing_keys_of(&message, &properties) {
-            rights.check_topic(Right::Write, &exchange, &key)?;
-        }
-    }
-    let routed = vhost.publish_message(&message, &visitor.name).await?;
-    Ok(Reply::Json(json!({ "routed": routed })))
+    Ok(Message::with_life(parts, life))
 }
 
 fn expiration(millis: &ShortString) -> Result<u64, Refused> {
@@ -243,7 +261,9 @@ fn properties_to_json(raw: &[u8]) -> Value {
     object.into()
 }
 
-fn properties_from_json(object: &Map<String, Value>) -> Result<BasicProperties, Refused> {
+pub(crate) fn properties_from_json(
+    object: &Map<String, Value>,
+) -> Result<BasicProperties, Refused> {
     let text = |key: &str| -> Result<Option<ShortString>, Refused> {
         let Some(text) = optional_text(object, key)? else {
             return Ok(None);
