@@ -53,7 +53,7 @@ const ADMINISTRATE: &[(&str, Needs)] = &[
     ("DELETE", Administrator),
 ];
 const SET_POLICY: &[(&str, Needs)] = &[
-    ("GET", Management),
+    ("GET", Policymaker),
     ("PUT", Policymaker),
     ("DELETE", Policymaker),
 ];
@@ -74,7 +74,7 @@ const POST: &[(&str, Needs)] = &[("POST", Management)];
 const DELETE: &[(&str, Needs)] = &[("DELETE", Management)];
 const ORDER: &[(&str, Needs)] = &[("POST", Administrator)];
 const MONITOR: &[(&str, Needs)] = &[("GET", Monitoring)];
-const MONITOR_RESET: &[(&str, Needs)] = &[("GET", Monitoring), ("DELETE", Monitoring)];
+const MONITOR_RESET: &[(&str, Needs)] = &[("GET", Monitoring), ("DELETE", Administrator)];
 
 pub(crate) const ROUTES: &[Route] = &[
     route(
@@ -96,7 +96,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(
         "auth/hash_password/{password}",
         "A password as users have it",
-        READ,
+        &[("GET", Administrator)],
     ),
     route("bindings", "All bindings", READ),
     route("bindings/{vhost}", "The bindings of a vhost", READ),
@@ -196,7 +196,11 @@ pub(crate) const ROUTES: &[Route] = &[
         "Links of federation; there are none",
         READ,
     ),
-    route("global-parameters", "Parameters of no vhost", SET_PARAMETER),
+    route(
+        "global-parameters",
+        "Parameters of no vhost",
+        &[("GET", Policymaker)],
+    ),
     route(
         "global-parameters/{name}",
         "One parameter of no vhost",
@@ -210,7 +214,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(
         "health/checks/below-node-connection-limit",
         "Whether further connections may come",
-        READ,
+        OPEN,
     ),
     route(
         "health/checks/certificate-expiration/{number}/{unit}",
@@ -220,7 +224,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(
         "health/checks/is-in-service",
         "Whether the broker serves",
-        READ,
+        OPEN,
     ),
     route(
         "health/checks/local-alarms",
@@ -275,12 +279,12 @@ pub(crate) const ROUTES: &[Route] = &[
     route(
         "health/checks/reached-target-cluster-size",
         "Whether all nodes are there",
-        READ,
+        OPEN,
     ),
     route(
         "health/checks/ready-to-serve-clients",
         "Whether clients can be served",
-        READ,
+        OPEN,
     ),
     route(
         "health/checks/virtual-hosts",
@@ -319,11 +323,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(
         "operator-policies/{vhost}/{name}",
         "One operator policy",
-        &[
-            ("GET", Management),
-            ("PUT", Administrator),
-            ("DELETE", Administrator),
-        ],
+        ADMINISTRATE,
     ),
     route("overview", "Everything at a glance", READ),
     route("parameters", "All parameters", &[("GET", Policymaker)]),
@@ -397,11 +397,7 @@ pub(crate) const ROUTES: &[Route] = &[
         "The limits of all users",
         &[("GET", Administrator)],
     ),
-    route(
-        "user-limits/{user}",
-        "The limits of a user",
-        &[("GET", Administrator)],
-    ),
+    route("user-limits/{user}", "The limits of a user", MONITOR),
     route(
         "user-limits/{user}/{limit}",
         "One limit of a user",
@@ -417,7 +413,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(
         "users/{user}/queues",
         "Queues that are exclusive to a user's connections",
-        &[("GET", Administrator)],
+        READ,
     ),
     route(
         "users/{user}/topic-permissions",
@@ -602,7 +598,7 @@ pub(crate) async fn carry_out(
         ["feature-flags", _, "enable"] | ["rebalance", "queues"] => Ok(Reply::NoContent),
         ["feature-flags"] => Ok(node::feature_flags()),
         ["global-parameters", rest @ ..] => parameters::global(api, request, rest).await,
-        ["health", "checks", rest @ ..] => health::check(api, rest),
+        ["health", "checks", rest @ ..] => health::check(api, visitor, rest),
         ["healthchecks", ..] => Ok(Reply::Json(serde_json::json!({"status": "ok"}))),
         ["login"] => overview::login(api, request),
         ["nodes", rest @ ..] => node::answer(api, request, rest),
@@ -620,7 +616,7 @@ pub(crate) async fn carry_out(
         ["topic-permissions", rest @ ..] => topic_permissions::answer(api, request, rest).await,
         ["user-limits", rest @ ..] => limits::of_users(api, request, rest).await,
         ["users", user, "permissions"] => permissions::of_user(api, request, user),
-        ["users", user, "queues"] => queues::of_user(api, request, user),
+        ["users", user, "queues"] => queues::of_user(api, visitor, request, user),
         ["users", user, "topic-permissions"] => topic_permissions::of_user(api, request, user),
         ["users", rest @ ..] => users::answer(api, request, rest).await,
         ["version"] => Ok(Reply::Json(node::VERSION.into())),
@@ -654,9 +650,48 @@ mod tests {
             assert_eq!(found.path, route.path);
             assert!(!route.methods.is_empty());
             let is_open = route.methods.iter().any(|(_, needs)| *needs == Nothing);
-            let may_be_open = ["login", "version", "x/ready"].contains(&route.path);
+            // Load balancers have no credentials.
+            let may_be_open = [
+                "health/checks/below-node-connection-limit",
+                "health/checks/is-in-service",
+                "health/checks/reached-target-cluster-size",
+                "health/checks/ready-to-serve-clients",
+                "login",
+                "version",
+                "x/ready",
+            ]
+            .contains(&route.path);
             assert_eq!(is_open, may_be_open, "{}", route.path);
         }
+    }
+
+    /// What the cells say is tried on a running broker: `conformance/python/management/test_rights.py`.
+    #[test]
+    fn every_route_and_method_has_a_row_in_the_table_of_rights() {
+        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rights.md");
+        let text = std::fs::read_to_string(place).expect("docs/rights.md");
+        let (_, table) = text.split_once("\n## HTTP API\n").expect("its section");
+        let rows = table.lines().filter_map(|line| line.strip_prefix("| "));
+        let mut written: Vec<Vec<&str>> = rows
+            .skip(2)
+            .map(|row| row.split(" | ").take(3).collect())
+            .collect();
+        let mut there: Vec<Vec<&str>> = Vec::new();
+        for route in ROUTES {
+            for (method, needs) in route.methods {
+                let needs = match needs {
+                    Nothing => "nothing",
+                    Management => "management",
+                    Policymaker => "policymaker",
+                    Monitoring => "monitoring",
+                    Administrator => "administrator",
+                };
+                there.push(vec![method, route.path, needs]);
+            }
+        }
+        written.sort_unstable();
+        there.sort_unstable();
+        assert_eq!(written, there);
     }
 
     #[test]

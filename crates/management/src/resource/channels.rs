@@ -22,28 +22,22 @@ pub(crate) async fn answer(
     request: &Request,
     path: &[&str],
 ) -> Result<Reply, Refused> {
-    let visible = connections::visible(api, visitor);
     match path {
         [] => {
+            let visible = connections::visible(api, visitor);
             let list = shown_all(api, request, visible).await;
             lists::paged(request, list)
         }
         [name] => {
-            let is_of = |known: &OpenConnection| name.starts_with(&known.facts.name());
-            let list = shown_all(
-                api,
-                request,
-                visible
-                    .iter()
-                    .filter(|known| is_of(known))
-                    .cloned()
-                    .collect(),
-            );
-            let mut found = list.await.into_iter();
-            let mut found = found
+            let mut of_name = api.broker.connections();
+            of_name.retain(|known| name.starts_with(&known.facts.name()));
+            let list = shown_all(api, request, of_name.clone()).await;
+            let mut found = list
+                .into_iter()
                 .find(|channel| channel["name"] == **name)
                 .ok_or_else(Refused::not_found)?;
-            let of_channel = consumers::all(api, visible).await.into_iter();
+            connections::check_owner(visitor, found["user"].as_str().unwrap_or_default())?;
+            let of_channel = consumers::all(api, of_name).await.into_iter();
             let of_channel = of_channel.filter(|known| known["channel_details"]["name"] == **name);
             found["consumer_details"] = of_channel.collect();
             found["publishes"] = json!([]);

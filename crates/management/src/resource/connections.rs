@@ -32,6 +32,7 @@ pub(crate) async fn answer(
             lists::paged(request, list)
         }
         ("GET", ["username", user]) => {
+            check_owner(visitor, user)?;
             let connections = visible(api, visitor);
             let of_user = connections
                 .iter()
@@ -47,6 +48,7 @@ pub(crate) async fn answer(
             Ok(lists::whole(request, list.collect()))
         }
         ("DELETE", ["username", user]) => {
+            check_owner(visitor, user)?;
             for connection in visible(api, visitor) {
                 if connection.facts.user == **user {
                     close(&connection, visitor, request)?;
@@ -96,10 +98,22 @@ pub(crate) fn visible(api: &Api, visitor: &Visitor) -> Vec<OpenConnection> {
 }
 
 fn found(api: &Api, visitor: &Visitor, name: &str) -> Result<OpenConnection, Refused> {
-    let mut connections = visible(api, visitor).into_iter();
-    connections
+    let mut connections = api.broker.connections().into_iter();
+    let found = connections
         .find(|known| known.facts.name() == name)
-        .ok_or_else(Refused::not_found)
+        .ok_or_else(Refused::not_found)?;
+    check_owner(visitor, found.facts.user.as_bytes())?;
+    Ok(found)
+}
+
+/// A connection is for its user, and for who monitors.
+pub(crate) fn check_owner(visitor: &Visitor, user: impl AsRef<[u8]>) -> Result<(), Refused> {
+    if visitor.is_monitor() || visitor.name.as_bytes() == user.as_ref() {
+        return Ok(());
+    }
+    Err(Refused::not_authorised(
+        "User not authorised to access object",
+    ))
 }
 
 fn close(connection: &OpenConnection, visitor: &Visitor, request: &Request) -> Result<(), Refused> {

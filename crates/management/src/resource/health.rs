@@ -20,8 +20,12 @@ pub(crate) fn aliveness(api: &Api, visitor: &Visitor, vhost: &str) -> Result<Rep
     Ok(ok(json!({})))
 }
 
-pub(crate) fn check(api: &Api, path: &[&str]) -> Result<Reply, Refused> {
+pub(crate) fn check(api: &Api, visitor: &Visitor, path: &[&str]) -> Result<Reply, Refused> {
     match path {
+        ["quorum-queues-without-elected-leaders", "vhost", vhost, ..] => {
+            super::entered(api, visitor, vhost)?;
+            Ok(ok(json!({})))
+        }
         ["alarms"] => Ok(alarms(api, "alarm(s) in effect in the cluster")),
         ["local-alarms"] => Ok(alarms(api, "alarm(s) in effect on this node")),
         // One node that answers has its vhosts, its leaders and its whole cluster.

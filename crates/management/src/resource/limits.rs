@@ -33,6 +33,7 @@ pub(crate) async fn of_vhosts(
             Ok(lists::whole(request, list))
         }
         ("GET", [vhost]) => {
+            super::entered(api, visitor, vhost)?;
             let vhost = directory.vhost(&name(vhost)?);
             let vhost = vhost.ok_or_else(Refused::not_found)?;
             Ok(lists::whole(request, limited(vhost).into_iter().collect()))

@@ -6,7 +6,7 @@ use leveret_core::{
     message::{Life, Message, MessageParts},
     queue::Outcome,
     record::ExchangeKind,
-    refusal::ObjectKind,
+    refusal::{ObjectKind, Refusal},
     rights::Right,
 };
 use leveret_runtime::{Broker, Taken, VhostHandle};
@@ -55,7 +55,9 @@ pub(crate) async fn publish(
     let payload = text(&object, "payload")?;
     let body = decoded(payload, text(&object, "payload_encoding")?)?;
     let rights = visitor.rights(&api.broker, vhost.name());
-    rights.check(Right::Write, ObjectKind::Exchange, &exchange)?;
+    rights
+        .check(Right::Write, ObjectKind::Exchange, &exchange)
+        .map_err(closed_channel)?;
     check_size(&api.broker, &body)?;
     if let Some(user_id) = &properties.user_id
         && *user_id != visitor.name
@@ -70,7 +72,9 @@ pub(crate) async fn publish(
     if kind == ExchangeKind::Topic {
         // Those in CC and BCC too.
         for key in routing_keys_of(&message, &properties) {
-            rights.check_topic(Right::Write, &exchange, &key)?;
+            rights
+                .check_topic(Right::Write, &exchange, &key)
+                .map_err(closed_channel)?;
         }
     }
     let routed = vhost.publish_message(&message, &visitor.name).await?;
@@ -127,6 +131,11 @@ pub(crate) fn built(
         was_delivered: false,
     };
     Ok(Message::with_life(parts, life))
+}
+
+/// RabbitMQ publishes through a channel and tells what that was closed with.
+fn closed_channel(refusal: Refusal) -> Refused {
+    Refused::bad_request(format!("403 ACCESS_REFUSED - {refusal}"))
 }
 
 fn expiration(millis: &ShortString) -> Result<u64, Refused> {

@@ -26,6 +26,9 @@ pub(crate) async fn answer(
     let directory = api.broker.directory();
     match (request.method.as_str(), path) {
         ("GET", [] | [_] | [_, _]) => {
+            if let [_, vhost] = path {
+                super::entered(api, visitor, vhost)?;
+            }
             let mut list = listed(api);
             list.retain(|item| {
                 let is =
@@ -39,6 +42,7 @@ pub(crate) async fn answer(
             Ok(lists::whole(request, list))
         }
         ("GET", [component, vhost, name]) => {
+            super::entered(api, visitor, vhost)?;
             let mut list = listed(api).into_iter();
             let found = list.find(|item| {
                 item["component"] == **component
@@ -63,7 +67,7 @@ pub(crate) async fn answer(
             Ok(Reply::put(is_new))
         }
         ("DELETE", [component, vhost, name]) => {
-            let vhost = request::name(vhost)?;
+            let vhost = super::entered(api, visitor, vhost)?.name().clone();
             if !COMPONENTS.contains(component) {
                 return Err(Refused::not_found());
             }

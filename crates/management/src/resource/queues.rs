@@ -95,7 +95,12 @@ pub(crate) async fn answer(
 
 /// `/users/u/queues`: those that the user's connections have for themselves. Who declared another queue is not
 /// remembered.
-pub(crate) fn of_user(api: &Api, request: &Request, user: &str) -> Result<Reply, Refused> {
+pub(crate) fn of_user(
+    api: &Api,
+    visitor: &Visitor,
+    request: &Request,
+    user: &str,
+) -> Result<Reply, Refused> {
     let name = request::name(user)?;
     let directory = api.broker.directory();
     directory.user(&name).ok_or_else(Refused::not_found)?;
@@ -106,7 +111,7 @@ pub(crate) fn of_user(api: &Api, request: &Request, user: &str) -> Result<Reply,
         theirs.any(|known| owner == Some(known.facts.id))
     };
     let mut list = Vec::new();
-    for vhost in api.broker.vhosts() {
+    for vhost in super::entered_all(api, visitor) {
         let snapshot = vhost.snapshot();
         let theirs = snapshot.queues().filter(|record| is_theirs(record));
         list.extend(theirs.filter_map(|record| shown(api, request, record)));
