@@ -221,13 +221,23 @@ def a_flood_onto_a_slow_disk_is_read_no_faster_than_it_is_written(case):
     broker.start(limit=25)
     declare(broker, "flood", "jobs")
     publisher = Publisher(broker.port, history, "jobs", heartbeat=2)
+    until = time.monotonic() + case.rounds(5, 60)
+    note = flood_while(broker, history, publisher, lambda: time.monotonic() < until)
+    assert len(history.confirmed) >= 10, "the flood keeps the other publisher from its confirms"
+    publisher.settle(60)
+    case.note(note)
+    broker.end_quietly()
+
+
+def flood_while(broker, history, publisher, goes_on):
+    """A client without confirms sends as much as the broker reads; beside it a good one has few messages open at a time, and
+    both beat."""
     before = broker.rss()
     # Without confirms nobody holds this client back but the broker.
     flood = Client(broker.port)
     body = publish_bytes(b"x" * 4000, routing_key="flood") * 25
     sent, rest, peak = 0, b"", 0
-    until = time.monotonic() + case.rounds(5, 60)
-    while time.monotonic() < until:
+    while goes_on():
         if len(publisher.open) < 10:
             publisher.publish(10)
         rest = rest or body
@@ -239,12 +249,47 @@ def a_flood_onto_a_slow_disk_is_read_no_faster_than_it_is_written(case):
             publisher.pump(0.02)
             publisher.beat()
         peak = max(peak, broker.rss() - before)
-    written = sum(path.stat().st_size for path in (broker.directory / "rocksdb").glob("*.log"))
+    written = broker.written_to_logs()
     # Its own share of what waits, what the sockets hold, and what is being written.
     assert sent - written < 48 << 20, f"{sent >> 20} MiB were taken, {written >> 20} MiB are written"
-    assert len(history.confirmed) >= 10, "the flood keeps the other publisher from its confirms"
-    publisher.settle(60)
-    case.note(f"{sent >> 20} MiB taken, {written >> 20} MiB written, memory grew by {peak >> 20} MiB")
+    return f"{sent >> 20} MiB taken, {written >> 20} MiB written, memory grew by {peak >> 20} MiB"
+
+
+@scenario("FM14")
+def a_database_that_stalls_holds_publishers_back_and_nobody_else(case):
+    # Small buffers, and table files that take long to be synced: they fill faster than they can be emptied. The log is not
+    # synced, so that it is the database that makes writers wait, and not the disk.
+    wrapper = strace("-e", "inject=fdatasync:delay_exit=1500000")
+    broker = case.broker("--storage-sync", "never", "--memory-limit", "100MB", wrapper=wrapper)
+    history = History()
+    broker.start(limit=25)
+    declare(broker, "flood", "jobs")
+    publisher = Publisher(broker.port, history, "jobs", heartbeat=2)
+    stalls = ("Stalling writes", "Stopping writes")
+    seen_at = []
+    deadline = time.monotonic() + 60
+
+    def goes_on():
+        if not seen_at and any(word in broker.since_start() for word in stalls):
+            seen_at.append(time.monotonic())
+        assert time.monotonic() < deadline or seen_at, "the database does not stall"
+        return not seen_at or time.monotonic() < seen_at[0] + case.rounds(4, 60)
+
+    note = flood_while(broker, history, publisher, goes_on)
+    confirmed = len(history.confirmed)
+    assert confirmed >= 10, "the flood keeps the other publisher from its confirms"
+
+    def all_confirmed():
+        publisher.beat()
+        return not publisher.open
+
+    publisher.pump_until(all_confirmed, 60, "confirms")
+    publisher.publish(100)
+    publisher.pump_until(all_confirmed, 60, "confirms when the flood is over")
+    drain(broker.port, history, "jobs")
+    history.check()
+    words = [word for word in stalls if word in broker.since_start()]
+    case.note(f"{', '.join(words)}; {note}, {confirmed} confirms beside it")
     broker.end_quietly()
 
 

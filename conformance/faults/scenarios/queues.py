@@ -40,7 +40,9 @@ def idle_queues_are_small_and_start_soon(case):
     for number in range(total):
         client.declare(f"queue-{number}")
     each = (broker.rss() - before) / total
-    assert each < 16384, f"{each:.0f} bytes for each queue"
+    # A start of a few queues has costs of its own.
+    limit = case.rounds(16384, 4096)
+    assert each < limit, f"{each:.0f} bytes for each queue"
     broker.kill()
     broker.start()
     client = Client(broker.port)
@@ -207,9 +209,10 @@ def all_expire_at_once_into_a_dead_letter_queue(case):
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead", "x-message-ttl": ttl_ms}
     declare(broker, "jobs", **arguments)
     declare(broker, "dead")
-    idle = Client(broker.port, heartbeat=2)
     publisher = Publisher(broker.port, history, "jobs", window=2000)
     publisher.publish_all(total, limit=1000)
+    # The flood of deaths must not keep the broker from its heartbeats, or from hearing those of others.
+    idle = Client(broker.port, heartbeat=2)
     asked = Client(broker.port)
 
     def moved():

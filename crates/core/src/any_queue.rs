@@ -28,23 +28,22 @@ pub enum AnyQueue {
 
 impl AnyQueue {
     /// The machine for a queue that was declared like this, and has these arguments with its policies; with what the
-    /// store remembers of it and whether the last stop was clean, if it was there before; and of messages that came
-    /// back to it before now.
+    /// store remembers of it, if it was there before; and of messages that came back to it before now.
     #[must_use]
     pub fn of(
         record: &QueueRecord,
         arguments: &FieldTable,
-        stored: Option<(QueueState, bool)>,
+        stored: Option<QueueState>,
         attempts: impl IntoIterator<Item = (Seq, Attempts)>,
         now: Timestamp,
     ) -> Self {
         if QueueType::of(&record.arguments) == QueueType::Stream {
             let settings = StreamSettings::of(arguments);
-            let stored = stored.map(|(state, _)| state).unwrap_or_default();
+            let stored = stored.unwrap_or_default();
             return Self::Stream(Box::new(Stream::recovered(record.id, settings, stored)));
         }
         let queue = match stored {
-            Some((state, is_clean)) => Queue::recovered(record.id, record.durable, state, is_clean),
+            Some(state) => Queue::recovered(record.id, record.durable, state),
             None => Queue::new(record.id, record.durable),
         };
         let queue = queue.with_settings(QueueSettings::of(arguments));

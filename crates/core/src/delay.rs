@@ -400,6 +400,7 @@ impl Delay {
             until: Seq::new(u64::MAX),
             rows_max: SOON_MAX - self.soon.len(),
             bytes_max: SOON_BYTES_MAX - self.soon_bytes,
+            at_once: false,
         });
     }
 

@@ -200,14 +200,14 @@ impl Queue {
     /// A queue nobody has used yet. Only a durable one asks for anything to be stored.
     #[must_use]
     pub fn new(id: QueueId, durable: bool) -> Self {
-        Self::recovered(id, durable, QueueState::default(), true)
+        Self::recovered(id, durable, QueueState::default())
     }
 
-    /// A queue as the store remembers it. After an unclean stop what may have been handed out is
-    /// not known, so that everything counts as redelivered if there was anybody to hand it to.
+    /// A queue as the store remembers it. If it was not told of an orderly stop, what may have been handed out is not
+    /// known, so that everything counts as redelivered if there was anybody to hand it to.
     #[must_use]
-    pub fn recovered(id: QueueId, durable: bool, stored: QueueState, is_clean: bool) -> Self {
-        let redelivered_below = if !is_clean && stored.consumed {
+    pub fn recovered(id: QueueId, durable: bool, stored: QueueState) -> Self {
+        let redelivered_below = if stored.consumed {
             stored.next
         } else {
             stored.delivered_below

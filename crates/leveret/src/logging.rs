@@ -1,9 +1,13 @@
 //! Where log lines go and how they look.
 
 use std::{
+    backtrace::{Backtrace, BacktraceStatus},
     fmt,
     io::{IsTerminal, stderr, stdout},
+    panic::{self, PanicHookInfo},
 };
+
+use tracing::error;
 
 use tracing_subscriber::{
     field::MakeExt,
@@ -49,6 +53,20 @@ pub(crate) fn start(level: LogLevel, format: LogFormat, to: LogTo) {
             .with_target(false)
             .init(),
         LogFormat::Json => log.json().init(),
+    }
+    panic::set_hook(Box::new(log_panic));
+}
+
+/// A bug of the broker. What it happened in ends, which is told there; here is where to look for it.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let place = panic.location().map(ToString::to_string);
+    let text = panic.payload_as_str().unwrap_or("without a text");
+    let backtrace = Backtrace::capture();
+    match backtrace.status() {
+        BacktraceStatus::Captured => {
+            error!(place, %backtrace, "panicked, which is a bug of the broker: {text}");
+        }
+        _ => error!(place, "panicked, which is a bug of the broker: {text}"),
     }
 }
 

@@ -45,6 +45,7 @@ use crate::{
     promise::{Payer, Promise},
     publishing::{Publishing, Sizes},
     queue_handle::QueueHandle,
+    readers::Readers,
     registry::Registry,
     timers::Timers,
     traffic::TrafficCounts,
@@ -133,9 +134,10 @@ pub enum StartError {
 /// What every handle of this broker shares.
 #[derive(Debug)]
 pub(crate) struct Services {
-    pub(crate) clock: Clock,
+    pub(crate) clock: Arc<Clock>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) committer: Committer<Promise>,
+    pub(crate) readers: Readers,
     pub(crate) timers: Arc<Timers>,
     pub(crate) transfers: Arc<Transfers>,
     pub(crate) transient: TransientMemory,
@@ -251,10 +253,15 @@ impl Broker {
         let registry = Arc::new(Registry::default());
         let metadata_stored = Arc::new(AtomicU64::new(0));
         let relief = Arc::new(Notify::new());
+        let readers = Readers {
+            store: Arc::downgrade(&store),
+            threads: runtime::Handle::current(),
+        };
         let mut payer = Payer {
             registry: registry.clone(),
             store: store.clone(),
-            readers: runtime::Handle::current(),
+            readers: readers.clone(),
+            threads: runtime::Handle::current(),
             metadata_stored: metadata_stored.clone(),
             answered: Vec::new(),
             stored: Vec::new(),
@@ -275,16 +282,18 @@ impl Broker {
                 Progress::SpaceIsBack => alarms.set_out_of_space(false),
             }
         }));
+        let clock = Arc::new(Clock::default());
         let timers = Arc::new(Timers::default());
         let (transfers, arrivals) = Transfers::new();
         let mut tasks = vec![
             tokio::spawn(alarms.clone().run(Arc::downgrade(&store))).abort_handle(),
-            tokio::spawn(timers.clone().run(Clock, registry.clone())).abort_handle(),
+            tokio::spawn(timers.clone().run(clock.clone(), registry.clone())).abort_handle(),
         ];
         let services = Arc::new(Services {
-            clock: Clock,
+            clock,
             registry,
             committer,
+            readers,
             timers,
             transfers,
             transient: TransientMemory::default(),
@@ -578,7 +587,6 @@ impl Broker {
     }
 
     fn restore(&self, mut recovered: Recovered) {
-        let is_clean = recovered.report.clean;
         let is_new = recovered.vhosts.is_empty() && recovered.users.is_empty();
         let mut vhosts = self.restore_directory(&recovered);
         if is_new && self.services.node.is_seeded {
@@ -617,7 +625,7 @@ impl Broker {
                     record,
                     Arc::downgrade(&handle),
                     self.services.clone(),
-                    Some((state, is_clean)),
+                    Some(state),
                     attempts,
                 );
                 self.services.registry.add_queue(queue.clone());

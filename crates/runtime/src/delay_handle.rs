@@ -12,10 +12,7 @@ use parking_lot::Mutex;
 use tracing::error;
 
 use crate::{
-    broker::Services,
-    promise::{Promise, Reader},
-    transfers::Due,
-    vhost_handle::VhostHandle,
+    broker::Services, promise::Promise, readers::Reader, transfers::Due, vhost_handle::VhostHandle,
 };
 
 /// What keeps the messages of one exchange until their time.

@@ -26,10 +26,12 @@ mod history;
 mod logins;
 mod names;
 mod outbox;
+mod panics;
 mod policies;
 mod promise;
 mod publishing;
 mod queue_handle;
+mod readers;
 mod registry;
 mod replies;
 mod timers;
@@ -55,6 +57,7 @@ pub use self::{
     logins::{LoginCounts, LoginOver},
     names::generate_name,
     outbox::{Answered, Outbox, Pressure},
+    panics::{Panic, contained, contained_task},
     policies::{Effective, Policy},
     publishing::{SIZE_BOUNDS, Sizes},
     queue_handle::QueueHandle,

@@ -6,18 +6,19 @@ use std::sync::{
 };
 
 use leveret_core::{
-    delay,
     ids::{QueueId, Seq},
-    queue::{Command, Confirm, Refill, Refilled},
+    queue::{Confirm, Refill, Refilled},
     stream::{Ask, MESSAGES, SEGMENTS_MAX, Told},
 };
 use leveret_store::Store;
-use leveret_wire::value::ShortString;
 use tokio::{runtime, sync::oneshot};
 use tracing::error;
 
 use crate::{
-    delay_handle::DelayHandle, outbox::Answered, queue_handle::QueueHandle, registry::Registry,
+    outbox::Answered,
+    queue_handle::QueueHandle,
+    readers::{Reader, Readers},
+    registry::Registry,
 };
 
 /// One debt, paid by [`Payer::pay`] after the commit it was handed in with.
@@ -35,51 +36,13 @@ pub(crate) enum Promise {
     Barrier(oneshot::Sender<()>),
 }
 
-/// Whose rows are read.
-#[derive(Debug)]
-pub(crate) enum Reader {
-    Queue(Weak<QueueHandle>),
-    /// Messages that wait on an exchange.
-    Delay(Weak<DelayHandle>),
-}
-
-/// The same while the rows are read.
-enum Reading {
-    Queue(Arc<QueueHandle>),
-    Delay(Arc<DelayHandle>),
-}
-
-impl Reader {
-    fn upgrade(&self) -> Option<Reading> {
-        match self {
-            Self::Queue(queue) => queue.upgrade().map(Reading::Queue),
-            Self::Delay(delay) => delay.upgrade().map(Reading::Delay),
-        }
-    }
-}
-
-impl Reading {
-    fn give(&self, rows: Refilled) {
-        match self {
-            Self::Queue(queue) => queue.submit(&mut vec![Command::Refilled(rows)]),
-            Self::Delay(delay) => delay.submit(&mut vec![delay::Command::Refilled(rows)]),
-        }
-    }
-
-    fn name(&self) -> &ShortString {
-        match self {
-            Self::Queue(queue) => &queue.record().name,
-            Self::Delay(delay) => delay.exchange(),
-        }
-    }
-}
-
 /// Keeps promises, on the committer's thread.
 #[derive(Debug)]
 pub(crate) struct Payer {
     pub(crate) registry: Arc<Registry>,
     pub(crate) store: Arc<Store>,
-    pub(crate) readers: runtime::Handle,
+    pub(crate) readers: Readers,
+    pub(crate) threads: runtime::Handle,
     pub(crate) metadata_stored: Arc<AtomicU64>,
     /// Confirms on their way to one connection; kept for its capacity.
     pub(crate) answered: Vec<Answered>,
@@ -106,7 +69,7 @@ impl Payer {
                         accepted: true,
                     });
                 }
-                Promise::Refill(refill, reader) => self.read(refill, reader),
+                Promise::Refill(refill, reader) => self.readers.read(refill, reader),
                 Promise::Ask(ask, queue) => self.answer(*ask, queue),
                 Promise::MetadataStored(unit) => {
                     self.metadata_stored.fetch_max(unit, Ordering::AcqRel);
@@ -120,7 +83,7 @@ impl Payer {
         self.flush();
         for (stream, until) in self.stored.drain(..) {
             // A stream delivers now, which must not keep the next commit waiting.
-            self.readers.spawn(async move {
+            self.threads.spawn(async move {
                 if let Some(handle) = stream.upgrade() {
                     handle.tell(Told::Stored { until });
                 }
@@ -137,23 +100,6 @@ impl Payer {
         self.answered.clear();
     }
 
-    fn read(&self, refill: Refill, reader: Reader) {
-        let store = self.store.clone();
-        self.readers.spawn_blocking(move || {
-            let Some(reading) = reader.upgrade() else {
-                return;
-            };
-            match store.refill(&refill) {
-                Ok(rows) => reading.give(rows),
-                // Nothing damaged is served and nothing is skipped: the queue stands still here.
-                Err(damage) => {
-                    let name = reading.name();
-                    error!(queue = %name, %damage, "stored messages cannot be read; the queue stands still before them");
-                }
-            }
-        });
-    }
-
     fn answer(&mut self, ask: Ask, stream: Weak<QueueHandle>) {
         if let Ask::Stored { until } = ask {
             let known = self.stored.iter_mut().find(|(it, _)| it.ptr_eq(&stream));
@@ -164,7 +110,7 @@ impl Payer {
             return;
         }
         let store = self.store.clone();
-        self.readers.spawn_blocking(move || {
+        self.threads.spawn_blocking(move || {
             if let Some(handle) = stream.upgrade() {
                 handle.tell(look_up(&store, handle.id(), ask));
             }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    panic::resume_unwind,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
@@ -13,7 +14,8 @@ use leveret_core::{
     arguments::{DeadLetter, QueueSettings, QueueType},
     ids::{ChannelKey, ConnectionId, ConsumerId, QueueId, Seq, Timestamp},
     queue::{
-        Answer, Command, Confirm, ConsumerReport, Delivery, Depth, Effects, Report, RequestId,
+        Answer, Command, Confirm, ConsumerReport, Delivery, Depth, Effects, Refill, Report,
+        RequestId,
     },
     record::{Attempts, QueueRecord, QueueState, Write},
     stream::Told,
@@ -26,8 +28,10 @@ use crate::{
     broker::Services,
     firehose::Handed,
     outbox::{Outbox, Pressure},
+    panics::contained,
     policies::Effective,
-    promise::{Promise, Reader},
+    promise::Promise,
+    readers::Reader,
     transfers::{self, Dead},
     vhost_handle::VhostHandle,
 };
@@ -67,6 +71,8 @@ struct Guarded {
     at_least_once: bool,
     /// Deliveries of which copies are to be made.
     handed: Vec<Handed>,
+    /// A bug has ended it for this run.
+    is_broken: bool,
 }
 
 /// What is to be done once the lock is free.
@@ -84,7 +90,7 @@ impl QueueHandle {
         record: Arc<QueueRecord>,
         vhost: Weak<VhostHandle>,
         services: Arc<Services>,
-        stored: Option<(QueueState, bool)>,
+        stored: Option<QueueState>,
         attempts: Vec<(Seq, Attempts)>,
     ) -> Arc<Self> {
         let arguments = services.policies.load().arguments(&record);
@@ -115,6 +121,7 @@ impl QueueHandle {
                 dead_letter: settings.dead_letter,
                 at_least_once: settings.dead_letter_at_least_once,
                 handed: Vec::new(),
+                is_broken: false,
             }),
         })
     }
@@ -200,6 +207,51 @@ impl QueueHandle {
 
     fn apply(&self, commands: &mut Vec<Command>) -> Afterwards {
         let mut guarded = self.guarded.lock();
+        if guarded.is_broken {
+            return refuse(&mut guarded, commands);
+        }
+        match contained(|| self.apply_all(&mut guarded, commands)) {
+            Ok(afterwards) => afterwards,
+            Err(panic) => {
+                self.break_off(&mut guarded);
+                drop(guarded);
+                // Whoever gave these commands does not know how far they came, and ends as well.
+                resume_unwind(panic)
+            }
+        }
+    }
+
+    /// A bug: what is in memory of this queue cannot be trusted any more, and none of it reaches the store. It is there as it
+    /// was stored, and the next start reads it.
+    #[cold]
+    fn break_off(&self, guarded: &mut Guarded) {
+        error!(
+            queue = %self.record.name,
+            "a bug of the broker has broken this queue; nothing enters or leaves it until the broker is restarted, \
+             which finds it as it was stored"
+        );
+        guarded.is_broken = true;
+        guarded.effects = Effects::default();
+        guarded.promises.clear();
+        guarded.handed.clear();
+        // Whoever waits for an answer is told that there is no such queue.
+        guarded.waiting.clear();
+        if let Some(at) = guarded.timer.take() {
+            self.services.timers.clear(self.record.id, at);
+        }
+        let consumers = contained(|| guarded.queue.consumer_reports()).unwrap_or_default();
+        for consumer in consumers {
+            // The bug may be there.
+            let _ = contained(|| {
+                if let Some(outbox) = guarded.outboxes.get(&consumer.id.channel.connection) {
+                    outbox.cancel(&[consumer.id]);
+                }
+            });
+        }
+        guarded.outboxes.clear();
+    }
+
+    fn apply_all(&self, guarded: &mut Guarded, commands: &mut Vec<Command>) -> Afterwards {
         let now = self.services.clock.now();
         let is_memory_short = {
             let transient_max = self.services.alarms.transient_max();
@@ -209,19 +261,26 @@ impl QueueHandle {
         let mut is_within_step = false;
         for command in commands.drain(..) {
             if !is_within_step && guarded.queue.overtakes(&command) {
-                self.hand_out(&mut guarded);
+                self.hand_out(guarded);
             }
             is_within_step = command.has_more();
             let Guarded { queue, effects, .. } = &mut *guarded;
             queue.apply(now, command, effects);
             if !is_within_step && queue.hands_out_each() {
-                self.hand_out(&mut guarded);
+                self.hand_out(guarded);
             }
         }
-        let afterwards = self.run(&mut guarded);
-        self.tell_memory(&mut guarded);
-        self.set_timer(&mut guarded);
+        let afterwards = self.run(guarded);
+        self.tell_memory(guarded);
+        self.set_timer(guarded);
         afterwards
+    }
+
+    /// Asks for these rows once everything is in the store that was written before.
+    pub(crate) fn read_behind_writes(&self, refill: Refill) {
+        let promise = Promise::Refill(refill, Reader::Queue(self.this.clone()));
+        let committer = &self.services.committer;
+        committer.send(&mut Vec::new(), &mut vec![promise], false);
     }
 
     fn tell_memory(&self, guarded: &mut Guarded) {
@@ -349,7 +408,10 @@ impl QueueHandle {
 
     /// The counters to be stored at an orderly stop.
     pub(crate) fn state_at_stop(&self) -> Option<Write> {
-        self.guarded.lock().queue.state_at_stop()
+        let guarded = self.guarded.lock();
+        // Of a broken one the last stored counters are right, and whom it had handed what is not known.
+        let is_whole = !guarded.is_broken;
+        is_whole.then(|| guarded.queue.state_at_stop()).flatten()
     }
 
     /// Hands out what consumers have credit for, as long as their readers keep up.
@@ -423,7 +485,13 @@ impl QueueHandle {
         let sync = !(effects.promises.is_empty() && effects.asks.is_empty());
         promises.extend(effects.promises.drain(..).map(Promise::Confirm));
         if let Some(refill) = effects.refill.take() {
-            promises.push(Promise::Refill(refill, Reader::Queue(self.this.clone())));
+            if refill.at_once {
+                self.services
+                    .readers
+                    .read_at_once(refill, self.this.clone());
+            } else {
+                promises.push(Promise::Refill(refill, Reader::Queue(self.this.clone())));
+            }
         }
         for ask in effects.asks.drain(..) {
             promises.push(Promise::Ask(Box::new(ask), self.this.clone()));
@@ -492,6 +560,20 @@ impl QueueHandle {
         if expired && let Some(vhost) = self.vhost.upgrade() {
             vhost.delete_expired(self);
         }
+    }
+}
+
+/// The answer of a queue that has broken: nothing is taken, and nobody waits for it.
+#[cold]
+fn refuse(guarded: &mut Guarded, commands: &mut Vec<Command>) -> Afterwards {
+    guarded.waiting.clear();
+    let confirms = commands.drain(..).filter_map(|command| match command {
+        Command::Enqueue { confirm, .. } => confirm,
+        _ => None,
+    });
+    Afterwards {
+        rejected: confirms.collect(),
+        ..Afterwards::default()
     }
 }
 

@@ -6,9 +6,9 @@ use leveret_core::ids::{QueueId, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::{clock::Clock, registry::Registry};
+use crate::{clock::Clock, panics::contained, registry::Registry};
 
-/// The clock of the wall may be set: nobody sleeps longer than this on its word.
+/// Nobody sleeps longer: the clock has to be compared with the system's now and then.
 const NAP_MAX: Duration = Duration::from_secs(60);
 
 /// The moments that queues wait for, at most one for each; what keeps messages on exchanges counts as one.
@@ -39,14 +39,18 @@ impl Timers {
     }
 
     /// Tells queues that their moment has come, for as long as the broker runs.
-    pub(crate) async fn run(self: Arc<Self>, clock: Clock, registry: Arc<Registry>) {
+    pub(crate) async fn run(self: Arc<Self>, clock: Arc<Clock>, registry: Arc<Registry>) {
         loop {
+            clock.follow();
             for queue in self.take_due(clock.now()) {
-                if let Some(handle) = registry.queue(queue) {
-                    handle.tick();
-                } else if let Some(delay) = registry.delay(queue) {
-                    delay.tick();
-                }
+                // A bug in one queue is told where it happened, and the others are called all the same.
+                let _ = contained(|| {
+                    if let Some(handle) = registry.queue(queue) {
+                        handle.tick();
+                    } else if let Some(delay) = registry.delay(queue) {
+                        delay.tick();
+                    }
+                });
             }
             let next = self.due.lock().first().map(|(at, _)| *at);
             let nap = next.map_or(NAP_MAX, |at| {

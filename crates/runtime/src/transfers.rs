@@ -39,8 +39,8 @@ use tokio::sync::{
 };
 
 use crate::{
-    broker::Services, delay_handle::DelayHandle, queue_handle::QueueHandle, registry::Registry,
-    vhost_handle::VhostHandle,
+    broker::Services, delay_handle::DelayHandle, panics::contained, queue_handle::QueueHandle,
+    registry::Registry, vhost_handle::VhostHandle,
 };
 
 /// Work taken at once: commands for one queue then share one hold of its lock, and all of them a commit.
@@ -183,9 +183,12 @@ impl Arrivals {
                     News::Due(due) => route_due(due, &services.registry, &mut batches),
                 }
             }
-            services
-                .committer
-                .as_one_unit(|| batches.submit(&services.registry));
+            // A queue that breaks takes what it was to take with it; where that came from keeps it until the next start.
+            let _ = contained(|| {
+                services
+                    .committer
+                    .as_one_unit(|| batches.submit(&services.registry));
+            });
             services.transfers.have_arrived(messages);
             // A long chain of deaths must not keep others from this thread.
             tokio::task::yield_now().await;

@@ -666,7 +666,7 @@ impl VhostHandle {
         Ok(deleted)
     }
 
-    /// `queue.purge`: ready messages that were dropped.
+    /// `queue.purge`: ready messages that were dropped. Returns when that is on disk: none of them comes back.
     ///
     /// # Errors
     ///
@@ -682,7 +682,12 @@ impl VhostHandle {
         let handle = self.usable_queue(name, connection)?;
         refuse_stream(handle.record(), "queue.purge")?;
         match handle.ask(|request| Command::Purge { request }).await {
-            Some(Answer::Purged(ready)) => Ok(ready),
+            Some(Answer::Purged(ready)) => {
+                if ready > 0 && handle.record().durable {
+                    self.services.barrier().await;
+                }
+                Ok(ready)
+            }
             _ => Err(self.queue_not_found(name)),
         }
     }

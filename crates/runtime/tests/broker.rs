@@ -1,6 +1,14 @@
 //! A whole broker without sockets: what comes to a connection's outbox, and what a restart finds.
 
-use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Waker},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use leveret_core::{
@@ -13,7 +21,7 @@ use leveret_core::{
 };
 use leveret_runtime::{
     Amount, Answered, Broker, Limits, NodeOptions, Outbox, Pressure, QueueHandle, StartOptions,
-    VhostHandle,
+    VhostHandle, contained,
 };
 use leveret_wire::value::{FieldTable, FieldValue, ShortString};
 use parking_lot::{Condvar, Mutex};
@@ -39,6 +47,9 @@ struct Came {
     overdue: Vec<Overdue>,
     /// Deliveries after which it says that it is full.
     room: Option<usize>,
+    refused: Vec<u64>,
+    /// The next delivery meets a bug.
+    has_bug: bool,
 }
 
 impl Outbox for Recorder {
@@ -48,6 +59,7 @@ impl Outbox for Recorder {
 
     fn deliver(&self, _queue: QueueId, deliveries: &[Delivery]) -> Pressure {
         let mut came = self.came.lock();
+        assert!(!std::mem::take(&mut came.has_bug), "the bug of this test");
         for delivery in deliveries {
             came.bodies
                 .push(String::from_utf8_lossy(delivery.message.body()).into_owned());
@@ -64,7 +76,10 @@ impl Outbox for Recorder {
     fn confirm(&self, answered: &[Answered]) {
         let mut came = self.came.lock();
         for answer in answered {
-            assert!(answer.accepted);
+            if !answer.accepted {
+                came.refused.push(answer.confirm.number);
+                continue;
+            }
             *came.confirmed.entry(answer.confirm.number).or_default() += 1;
         }
         self.changed.notify_all();
@@ -670,4 +685,129 @@ async fn an_alarm_is_on_while_its_limit_is_passed() {
     let cleared = tokio::time::timeout(TIME_LIMIT, broker.alarm_cleared());
     cleared.await.expect("the alarm ends with its cause");
     assert!(!broker.has_alarm());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_purge_is_answered_when_it_is_on_the_disk() {
+    let dir = TempDir::new().expect("a directory");
+    let broker = Scenario::start(dir.path());
+    let queue = broker.declare("q", |_| {}).await;
+    broker.publish(&queue, numbered(5000), true);
+    broker
+        .outbox
+        .wait_until("all are confirmed", |came| came.confirmed.len() == 5000);
+    let of_purge = name("q");
+    let mut purge = pin!(
+        broker
+            .vhost
+            .purge_queue(&of_purge, broker.channel.connection)
+    );
+    broker.broker.as_one_unit(|| {
+        // Nothing that is sent meanwhile is written before this ends.
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..3 {
+            assert!(purge.as_mut().poll(&mut context).is_pending());
+        }
+        assert_eq!(queue.status().0.ready, 0);
+    });
+    assert_eq!(purge.await, Ok(5000));
+
+    let left = killed(dir.path());
+    let again = Scenario::start(left.path());
+    assert_eq!(again.queue("q").expect("stored").status().0.ready, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backlog_that_is_on_the_disk_is_read_past_all_that_waits_to_be_written() {
+    let dir = TempDir::new().expect("a directory");
+    let broker = Scenario::start(dir.path());
+    let queue = broker.declare("q", |_| {}).await;
+    broker.publish(&queue, numbered(5000), true);
+    broker
+        .outbox
+        .wait_until("all are confirmed", |came| came.confirmed.len() == 5000);
+    let consumer = broker.consume("q", ONE).await;
+    broker
+        .outbox
+        .wait_until("the first is delivered", |came| came.bodies.len() == 1);
+    broker.broker.as_one_unit(|| {
+        // From here on nothing is written. One message more, which nobody can read yet.
+        queue.submit(&mut vec![enqueue(message("5000", true))]);
+        let mut acked = 0;
+        while acked < 5000 {
+            broker
+                .outbox
+                .wait_until("the next is delivered", |came| came.held.len() > acked);
+            let (seq, handout) = broker.outbox.came.lock().held[acked];
+            queue.submit(&mut vec![Command::Settle {
+                seq,
+                handout,
+                outcome: Outcome::Acked,
+                more: false,
+            }]);
+            acked += 1;
+        }
+    });
+    broker
+        .outbox
+        .wait_until("the last is delivered", |came| came.bodies.len() == 5001);
+    let came = broker.outbox.came.lock();
+    assert!(came.bodies.iter().cloned().eq(numbered(5001)));
+    assert!(came.cancelled.is_empty(), "{consumer:?} is still there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bug_in_one_queue_ends_that_queue_until_the_next_start_and_no_other() {
+    let dir = TempDir::new().expect("a directory");
+    let broker = Scenario::start(dir.path());
+    let queue = broker.declare("q", |_| {}).await;
+    let other = broker.declare("other", |_| {}).await;
+    broker.publish(&queue, numbered(10), true);
+    broker
+        .outbox
+        .wait_until("all are confirmed", |came| came.confirmed.len() == 10);
+    broker.outbox.came.lock().has_bug = true;
+    let consumer = ConsumerId {
+        channel: broker.channel,
+        number: 1,
+    };
+    let outbox = broker.outbox.clone();
+    let (of_queue, nothing) = (name("q"), FieldTable::default());
+    let subscribed = broker
+        .vhost
+        .subscribe(&of_queue, consumer, MANUAL, &nothing, outbox);
+    subscribed.await.expect("subscribed");
+    // Whoever set it off ends too, as it does not know what became of its commands.
+    assert!(contained(|| queue.resume(consumer)).is_err());
+    assert_eq!(broker.outbox.came.lock().cancelled, [consumer]);
+
+    // Nothing is taken, and nobody waits in vain.
+    broker.publish(&queue, numbered(2), true);
+    broker
+        .outbox
+        .wait_until("both are refused", |came| came.refused == [1, 2]);
+    let asked = queue.ask(|request| Command::Get {
+        request,
+        channel: broker.channel,
+        no_ack: true,
+    });
+    assert_eq!(asked.await, None);
+
+    broker.publish(&other, numbered(3), true);
+    broker.outbox.wait_until("the other queue goes on", |came| {
+        came.confirmed.get(&3) == Some(&2)
+    });
+
+    // Also after an orderly stop nobody is told that he is the first to have them.
+    broker.broker.stop().expect("the store is well");
+    drop((queue, other));
+    drop(broker);
+    let again = Scenario::start(dir.path());
+    again.consume("q", MANUAL).await;
+    again
+        .outbox
+        .wait_until("all are delivered", |came| came.bodies.len() == 10);
+    let came = again.outbox.came.lock();
+    assert!(came.bodies.iter().cloned().eq(numbered(10)));
+    assert_eq!(came.redelivered, [true; 10]);
 }

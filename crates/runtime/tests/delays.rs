@@ -54,7 +54,7 @@ impl Outbox for Recorder {
     }
 
     fn deliver(&self, _queue: QueueId, deliveries: &[Delivery]) -> Pressure {
-        let now = Clock.now().get();
+        let now = Clock::default().now().get();
         let bodies = deliveries.iter().map(|delivery| delivery.message.body());
         let bodies = bodies.map(|body| (String::from_utf8_lossy(body).into_owned(), now));
         self.came.lock().delivered.extend(bodies);
@@ -233,7 +233,7 @@ async fn every_confirmed_message_leaves_in_its_time_also_after_a_kill() {
     let dir = TempDir::new().expect("a directory");
     let broker = DelayScenario::start(dir.path());
     broker.declare().await;
-    let began = Clock.now().get();
+    let began = Clock::default().now().get();
     // Later ones first, more of them than memory keeps, and far apart from the time of the kill.
     let due = |number: u64| began + 4000 + (COUNT - number) / 2;
     let mut commands = (0..COUNT)
@@ -270,7 +270,7 @@ async fn a_message_leaves_exactly_in_its_time() {
     // A busy machine is late now and then: the best of several is what the broker can do.
     let mut best = u64::MAX;
     for number in 1..=20 {
-        let due = Clock.now().get() + 60 + number;
+        let due = Clock::default().now().get() + 60 + number;
         broker
             .delay()
             .submit(&mut vec![broker.holding("m", due, number)]);
@@ -291,7 +291,11 @@ async fn a_deleted_exchange_leaves_nothing_behind() {
     let broker = DelayScenario::start(dir.path());
     broker.declare().await;
     let delay = broker.delay();
-    delay.submit(&mut vec![broker.holding("m", Clock.now().get() + 500, 1)]);
+    delay.submit(&mut vec![broker.holding(
+        "m",
+        Clock::default().now().get() + 500,
+        1,
+    )]);
     broker
         .outbox
         .wait_until("it is stored", |came| came.confirmed == 1);
@@ -302,7 +306,11 @@ async fn a_deleted_exchange_leaves_nothing_behind() {
         .expect("deleted");
     assert!(broker.broker.delay(delay.id()).is_none());
     // Somebody had routed by the old snapshot.
-    delay.submit(&mut vec![broker.holding("m", Clock.now().get() + 1, 2)]);
+    delay.submit(&mut vec![broker.holding(
+        "m",
+        Clock::default().now().get() + 1,
+        2,
+    )]);
     broker
         .outbox
         .wait_until("it is answered", |came| came.confirmed == 2);
@@ -341,7 +349,7 @@ async fn a_million_waiting_messages_cost_little_memory_and_survive_a_kill() {
     let broker = DelayScenario::start(dir.path());
     broker.declare().await;
     let (delay, began) = (broker.delay(), Instant::now());
-    let now = Clock.now().get();
+    let now = Clock::default().now().get();
     let hundred_bytes = "x".repeat(100);
     let mut measured = vec![(0, rss_bytes())];
     for from in (0..COUNT).step_by(BATCH as usize) {

@@ -8,7 +8,9 @@ use std::{
 };
 
 use leveret_core::ids::ConnectionId;
-use leveret_runtime::{Broker, ConnectionState, Endpoint, Outbox, Unwritten};
+use leveret_runtime::{
+    Broker, ConnectionState, Endpoint, Outbox, Unwritten, contained, contained_task,
+};
 use leveret_session::{CloseHow, Connection, Input, Millis, News, Step, Tick};
 use leveret_wire::reply_code::ReplyCode;
 use tokio::{
@@ -16,7 +18,7 @@ use tokio::{
     task::{JoinHandle, yield_now},
     time::{Instant as TokioInstant, sleep_until, timeout},
 };
-use tracing::{Instrument, Span, debug, info, info_span, warn};
+use tracing::{Instrument, Span, debug, error, info, info_span, warn};
 
 use crate::{
     calls::{Afterwards, Calls},
@@ -106,7 +108,13 @@ async fn serve(accepted: Accepted) {
         broker: broker.clone(),
         outbox,
     };
-    reader.run(writer).await;
+    let stop_writer = writer.abort_handle();
+    if contained_task(reader.run(writer)).await.is_err() {
+        error!("a bug of the broker has ended this connection");
+        // What it held goes back, as far as that is known.
+        let _ = contained(|| reader.let_go());
+        stop_writer.abort();
+    }
     broker.disconnect(id);
 }
 
@@ -157,9 +165,13 @@ impl Reader {
             }
         };
         // Whatever ended it: nothing is delivered to it any more, and what it held goes back.
+        self.let_go();
+        self.close(how, writer).await;
+    }
+
+    fn let_go(&mut self) {
         self.learn();
         self.calls.end(&self.session.open_channels());
-        self.close(how, writer).await;
     }
 
     /// Everything that was read, up to the last whole frame.

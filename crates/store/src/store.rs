@@ -100,6 +100,7 @@ impl Store {
             until,
             rows_max,
             bytes_max,
+            at_once: _,
         } = *refill;
         let mut page = self.read_messages(queue, priority, from, until, rows_max, bytes_max)?;
         if page.rows.is_empty() && page.next.is_none() {

@@ -20,6 +20,7 @@ fn refill(priority: u8, rows_max: usize) -> Refill {
         until: Seq::new(100),
         rows_max,
         bytes_max: 1 << 20,
+        at_once: false,
     }
 }
 

@@ -30,6 +30,9 @@ pub struct Refill {
     pub rows_max: usize,
     /// No further row once this many bytes are read.
     pub bytes_max: usize,
+    /// Whatever is found there now is wanted, although writes that were asked for before may not be in the store yet: rows
+    /// may be missing at the end, but none is there that is to go.
+    pub at_once: bool,
 }
 
 /// How much of what is ready in memory is stored as well. Transient messages do not count: they have
@@ -213,6 +216,8 @@ pub(super) struct Cold {
     body_bytes: u64,
     /// What was asked for; the answer is still to come.
     asked: Option<Asked>,
+    /// Messages left it from its middle. Until the store has forgotten them it shows them among the others.
+    has_gaps: bool,
 }
 
 /// Why rows are read.
@@ -246,6 +251,7 @@ impl Cold {
             messages: stored.messages,
             body_bytes: stored.body_bytes,
             asked: None,
+            has_gaps: false,
         }
     }
 
@@ -330,6 +336,8 @@ impl Cold {
 
     /// A message behind all others of its class.
     pub(super) fn push(&mut self, spot: Spot, body_bytes: u64, is_kept: bool) {
+        // What left before stands before this message, where nothing is read any more.
+        self.has_gaps &= !self.is_empty();
         self.messages += 1;
         self.body_bytes += body_bytes;
         if !self.has_priorities {
@@ -348,6 +356,7 @@ impl Cold {
 
     /// A message somewhere in the ranges is gone.
     pub(super) fn remove(&mut self, spot: Spot, body_bytes: u64, is_kept: bool) {
+        self.has_gaps = true;
         let level = self.levels.get_mut(&spot.class());
         match level.filter(|level| level.covers(spot)) {
             Some(level) => {
@@ -455,6 +464,7 @@ impl Queue {
             until,
             rows_max: WINDOW_ROWS_MAX - window.rows,
             bytes_max: WINDOW_BYTES_MAX - window.bytes,
+            at_once: !self.cold.has_gaps,
         });
     }
 

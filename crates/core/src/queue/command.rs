@@ -154,6 +154,17 @@ pub struct Refilled {
     pub next_priority: Option<u8>,
 }
 
+impl Refilled {
+    /// The same, read before everything was written that is to be there: what comes behind the last row is not known. Nothing
+    /// at all is known without a row.
+    #[must_use]
+    pub fn open_ended(mut self) -> Option<Self> {
+        let last = self.rows.last()?.seq;
+        self.next.get_or_insert_with(|| last.next());
+        Some(self)
+    }
+}
+
 /// One stored row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredMessage {

@@ -185,6 +185,7 @@ impl Queue {
             until,
             rows_max: WINDOW_ROWS_MAX,
             bytes_max: WINDOW_BYTES_MAX,
+            at_once: false,
         });
     }
 

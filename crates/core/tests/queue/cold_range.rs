@@ -33,6 +33,7 @@ fn the_window_ends_at_its_number_of_rows() {
         until: Seq::new(WINDOW + 7),
         rows_max: WINDOW_ROWS_MAX,
         bytes_max: WINDOW_BYTES_MAX,
+        at_once: true,
     };
     assert_eq!(queue.pending_refill(), Some(refill));
     queue.answer_refill();

@@ -633,12 +633,19 @@ impl World {
         self.twin.seal(&mut self.twin_effects);
         self.compare_effects();
         self.twin_effects = Effects::default();
-        let refill = self.effects.refill.take();
+        let mut refill = self.effects.refill.take();
         if let Some(refill) = refill {
             assert!(!self.is_reading(), "a second read is asked for: {self:#?}");
             assert!(refill.from < refill.until && refill.queue == QUEUE);
             assert!((1..=WINDOW_ROWS_MAX).contains(&refill.rows_max));
             assert!((1..=WINDOW_BYTES_MAX).contains(&refill.bytes_max));
+        }
+        if let Some(at_once) = refill.filter(|refill| refill.at_once) {
+            // Of the batches that wait nothing is there, neither rows nor removals.
+            self.read = self.store.read(&at_once).open_ended();
+            if self.read.is_some() {
+                refill = None;
+            }
         }
         self.batches.push_back(Batch {
             writes: std::mem::take(&mut self.effects.writes),
@@ -746,7 +753,7 @@ impl World {
         }
         let state = self.store.recover();
         let queue = || {
-            Queue::recovered(QUEUE, true, state, stop == Stop::Clean)
+            Queue::recovered(QUEUE, true, state)
                 .with_settings(self.settings.clone())
                 .with_attempts(Timestamp::default(), self.store.attempts())
         };

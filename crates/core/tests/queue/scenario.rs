@@ -666,7 +666,7 @@ impl QueueScenario {
             self.commit();
         }
         let state = self.store.recover();
-        self.queue = Queue::recovered(QUEUE, self.durable, state, stop == Stop::Clean)
+        self.queue = Queue::recovered(QUEUE, self.durable, state)
             .with_settings(self.settings.clone())
             .with_attempts(Timestamp::new(self.now), self.store.attempts());
         self.effects = Effects::default();
