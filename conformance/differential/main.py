@@ -77,7 +77,9 @@ class Pair:
         return ours, slow[0], at
 
     def renew(self) -> None:
-        """One of the two ended a connection that only looks on."""
+        """One of the two ended a connection that only looks on; what is left of the others would be another run."""
+        for player in (self.broker, self.peer):
+            player.janitor.end()
         self.broker, self.peer = Player(self.broker.endpoint), Player(self.peer.endpoint)
 
     def differs(self, steps: list[Step]) -> bool:

@@ -280,6 +280,21 @@ def test_properties_survive_except_the_expiration(channel, name):
     assert "x-death" in headers
 
 
+@pytest.mark.parametrize("how", ["expired", "maxlen", "delivery limit"])
+def test_the_expiration_is_gone_whatever_the_death(channel, name, how):
+    if how == "delivery limit":
+        sick = Sick(channel, name, "quorum", x_delivery_limit=0)
+    else:
+        sick = Sick(channel, name, **({"x_max_length": 0} if how == "maxlen" else {}))
+    channel.publish("", sick.queue, "body", {"expiration": "50" if how == "expired" else "60000", "delivery_mode": 2})
+    if how == "delivery limit":
+        channel.reject(channel.await_message(sick.queue, no_ack=False).delivery_tag)
+    properties = channel.await_message(sick.dead).properties
+    assert properties.keys() == {"headers", "delivery_mode"} and properties["delivery_mode"] == 2
+    [death] = properties["headers"].plain()["x-death"]
+    assert death["original-expiration"] == ("50" if how == "expired" else "60000")
+
+
 def test_own_headers_survive(channel, name):
     received = Sick(channel, name).reject(properties={"headers": {"mine": 1, "x-mine": [1, {"a": None}]}})
     assert received.headers.value("mine") == Value("I", 1)
@@ -386,6 +401,29 @@ def test_an_entry_tells_where_the_message_was_before_that_death(channel, name):
     newest, oldest = channel.await_message(work).headers.plain()["x-death"]
     assert (newest["exchange"], newest["routing-keys"]) == ("", [waiting])
     assert (oldest["exchange"], oldest["routing-keys"]) == ("amq.direct", [work + ".key"])
+
+
+def test_an_entry_that_counts_again_moves_to_the_front_and_keeps_the_rest(channel, name):
+    sick = Sick(channel, name)
+    other = name()
+    # From the dead-letter queue back, by another reject.
+    channel.declare_queue(
+        other, durable=True, arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": sick.queue}
+    )
+    channel.bind(other, sick.exchange)
+    channel.publish("amq.direct", sick.queue, "nowhere")
+    channel.bind(sick.queue, "amq.direct", sick.queue)
+    channel.publish("amq.direct", sick.queue, "body")
+    channel.reject(channel.await_message(sick.queue, no_ack=False).delivery_tag, requeue=False)
+    [first] = channel.await_message(sick.dead).headers.plain()["x-death"]
+    channel.reject(channel.await_message(other, no_ack=False).delivery_tag, requeue=False)
+    # Its time is told in seconds.
+    wait(channel, 1100)
+    channel.reject(channel.await_message(sick.queue, no_ack=False).delivery_tag, requeue=False)
+    newest, older = channel.await_message(sick.dead).headers.plain()["x-death"]
+    assert newest == first | {"count": 2}
+    assert (newest["exchange"], newest["routing-keys"]) == ("amq.direct", [sick.queue])
+    assert (older["queue"], older["count"]) == (other, 1)
 
 
 def test_each_reason_has_an_entry_of_its_own(channel, name):

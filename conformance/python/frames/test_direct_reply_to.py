@@ -2,6 +2,8 @@
 
 import pytest
 
+from .client import ConnectionClosed
+
 pytestmark = pytest.mark.consuming
 
 REPLY_TO = "amq.rabbitmq.reply-to"
@@ -206,6 +208,18 @@ def test_declaring_a_dead_address_is_not_found(requester, server, passive):
     requester.close()
     server.send("queue.declare", queue=address, passive=passive)
     server.expect_close(404, f"NOT_FOUND - no queue '{address}' in vhost '{server.vhost}'", "queue.declare")
+
+
+@pytest.mark.parametrize("rest", ["x", "made.up", "g2dkAA1hQGI="])
+def test_declaring_a_made_up_address_is_not_found_or_fatal(channel, rest):
+    address = f"{REPLY_TO}.{rest}"
+    channel.send("queue.declare", queue=address)
+    try:
+        text = f"NOT_FOUND - no queue '{address}' in vhost '{channel.vhost}'"
+        channel.expect_close(404, text, "queue.declare")
+    except ConnectionClosed as fatal:
+        # RabbitMQ falls over some of them.
+        assert fatal.close.code == 541
 
 
 def test_get_is_not_implemented_on_an_address(requester, server):

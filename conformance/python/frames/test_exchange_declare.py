@@ -195,6 +195,13 @@ def test_names_may_be_any_utf_8(channel, name, prefix):
     assert not channel.exchange_exists(exchange)
 
 
+def test_a_name_may_have_255_bytes(channel, name):
+    exchange = name().ljust(255, "x")
+    channel.call("exchange.declare", exchange=exchange)
+    assert channel.exchange_exists(exchange)
+    channel.call("exchange.delete", exchange=exchange)
+
+
 def test_line_ends_are_removed_from_names(channel, name):
     exchange = name()
     channel.call("exchange.declare", exchange=f"\r\n{exchange[:5]}\n{exchange[5:]}\r")

@@ -4,6 +4,7 @@ import collections
 
 import pytest
 
+from .client import ConnectionClosed
 from .wire import Value
 
 pytestmark = pytest.mark.extra_exchanges
@@ -114,6 +115,26 @@ def test_header_and_property_exclude_each_other(channel, name):
     _refused_declare(
         channel, name, "x-consistent-hash", arguments, "hash-header and hash-property are mutually exclusive"
     )
+
+
+def test_a_queue_bound_twice_keeps_its_first_weight(channel, name):
+    exchange = _exchange(channel, name, "x-consistent-hash")
+    [light], [heavy] = _targets(channel, exchange, 1, "1"), _targets(channel, exchange, 1, "20")
+    channel.bind(light, exchange, "500")
+    for number in range(300):
+        channel.publish(exchange, f"key {number}", "body")
+    few, many = _drained(channel, [light, heavy])
+    assert len(few) < len(many) and len(few) + len(many) == 300
+
+
+@pytest.mark.parametrize("argument", ["hash-header", "hash-property"])
+def test_what_is_hashed_is_named_by_a_string(connection, channel, name, argument):
+    channel.send("exchange.declare", exchange=name(), type="x-consistent-hash", arguments={argument: 5})
+    try:
+        assert channel.expect("channel.close").reply_code == 406
+    except ConnectionClosed as fatal:
+        # RabbitMQ falls over it.
+        assert fatal.close.code == 541
 
 
 def test_an_unknown_property_is_refused(channel, name):

@@ -135,6 +135,11 @@ def test_the_predeclared_headers_exchanges_route(channel, exchange):
     assert channel.drain(queue) == ["body"]
 
 
+def test_a_timestamp_equals_none(channel, name):
+    assert not _is_routed(channel, name, {"key": Value("T", 5)}, {"key": Value("T", 5)})
+    assert _is_routed(channel, name, {"key": None}, {"key": Value("T", 5)})
+
+
 def test_an_empty_table_equals_an_empty_array(channel, name):
     assert _is_routed(channel, name, {"key": {}}, {"key": []})
     assert _is_routed(channel, name, {"key": []}, {"key": {}})

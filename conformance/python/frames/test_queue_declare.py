@@ -264,6 +264,18 @@ def test_a_passive_declare_of_a_missing_queue_is_not_found(channel, name):
     channel.expect_close(404, f"NOT_FOUND - no queue '{queue}' in vhost '{channel.vhost}'", "queue.declare")
 
 
+def test_a_passive_declare_without_answer_says_nothing_of_a_queue_that_is_there(channel, name):
+    queue = channel.declare_queue(name(), durable=True).queue
+    channel.send("queue.declare", queue=queue, passive=True, nowait=True)
+    channel.expect_nothing()
+
+
+def test_a_passive_declare_without_answer_of_a_missing_queue_is_not_found(channel, name):
+    queue = name()
+    channel.send("queue.declare", queue=queue, passive=True, nowait=True)
+    channel.expect_close(404, f"NOT_FOUND - no queue '{queue}' in vhost '{channel.vhost}'", "queue.declare")
+
+
 def test_a_passive_declare_creates_nothing(channel, name):
     queue = name()
     for _ in range(2):
@@ -451,3 +463,97 @@ def test_a_type_that_is_no_string_is_refused(channel, name):
     where = f"for queue '{queue}' in vhost '{channel.vhost}'"
     text = f"PRECONDITION_FAILED - invalid arg 'x-queue-type' {where}: {{unacceptable_type,signedint}}"
     channel.expect_close(406, text, "queue.declare")
+
+
+# --- the default type of a vhost
+
+
+def _in_a_vhost_of(connect, api, vhost, kind):
+    """A channel where queues that ask for no type get this one."""
+    assert api.put(f"vhosts/{vhost}", {"default_queue_type": kind}).status == 204
+    return connect(vhost=vhost).channel()
+
+
+@pytest.mark.parametrize("kind", ["quorum", "stream"])
+def test_the_default_type_of_a_vhost_is_as_if_it_were_asked_for(connect, api, vhost, kind):
+    channel = _in_a_vhost_of(connect, api, vhost, kind)
+    channel.declare_queue("q", durable=True)
+    channel.declare_queue("q", durable=True, arguments={"x-queue-type": kind})
+    channel.declare_queue("q", durable=True)
+    # It is stored among the arguments.
+    assert api.get(f"queues/{vhost}/q").json["arguments"] == {"x-queue-type": kind}
+    channel.send("queue.declare", queue="q", durable=True, arguments={"x-queue-type": "classic"})
+    text = _inequivalent(channel, "q", "x-queue-type", f"received 'classic' but current is '{kind}'")
+    channel.expect_close(406, text, "queue.declare")
+
+
+@pytest.mark.parametrize("kind", ["quorum", "stream"])
+@pytest.mark.parametrize(
+    "flags",
+    [{}, {"durable": True, "auto_delete": True}, {"durable": True, "exclusive": True}],
+    ids=["transient", "auto-delete", "exclusive"],
+)
+def test_what_the_default_type_cannot_be_is_classic(connect, api, vhost, kind, flags):
+    channel = _in_a_vhost_of(connect, api, vhost, kind)
+    # To judge by an argument that no other type takes.
+    channel.declare_queue("q", arguments={"x-max-priority": 3}, **flags)
+
+
+@pytest.mark.parametrize("kind", ["quorum", "stream"])
+def test_the_default_type_may_need_a_name(connect, api, vhost, kind):
+    channel = _in_a_vhost_of(connect, api, vhost, kind)
+    channel.declare_queue("", exclusive=True)
+    channel.send("queue.declare", queue="", durable=True)
+    text = f"PRECONDITION_FAILED - Cannot declare a server-named queue for type rabbit_{kind}_queue"
+    channel.expect_close(406, text, "queue.declare")
+
+
+def test_a_classic_queue_stores_its_type_too(channel, name, api, endpoint):
+    queue = channel.declare_queue(name(), durable=True).queue
+    vhost = endpoint.vhost.replace("/", "%2F")
+    channel.eventually(lambda: api.get(f"queues/{vhost}/{queue}").status == 200)
+    assert api.get(f"queues/{vhost}/{queue}").json["arguments"] == {"x-queue-type": "classic"}
+
+
+# --- limits
+
+
+def test_a_full_vhost_takes_no_queue_of_any_kind_but_those_it_has(connect, api, vhost):
+    channel = connect(vhost=vhost).channel()
+    assert api.put(f"vhost-limits/{vhost}/max-queues", {"value": 1}).status == 204
+    channel.declare_queue("first", durable=True)
+    channel.declare_queue("first", durable=True)
+    limit = f"queue limit in vhost '{vhost}' (1) is reached"
+    for flags in ({"durable": True}, {"exclusive": True}):
+        channel.send("queue.declare", queue="second", **flags)
+        text = f"PRECONDITION_FAILED - cannot declare queue 'second': {limit}"
+        channel.expect_close(406, text, "queue.declare")
+        channel.open()
+    channel.send("queue.declare", queue="", exclusive=True)
+    text = re.compile(re.escape("PRECONDITION_FAILED - cannot declare queue 'amq.gen-") + ".{22}': " + re.escape(limit))
+    channel.expect_close(406, text, "queue.declare")
+
+
+# --- policies
+
+
+@pytest.mark.parametrize("argument, policy", [(60000, 1), (1, 60000)], ids=["policy smaller", "argument smaller"])
+def test_of_policy_and_argument_the_smaller_ttl_counts(connect, api, vhost, argument, policy):
+    definition = {"pattern": "^q$", "definition": {"message-ttl": policy}, "apply-to": "queues"}
+    assert api.put(f"policies/{vhost}/p", definition).status == 201
+    channel = connect(vhost=vhost).channel()
+    dead = channel.exclusive_queue()
+    arguments = {"x-message-ttl": argument, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
+    channel.declare_queue("q", durable=True, arguments=arguments)
+    channel.publish("", "q", "body")
+    assert channel.await_message(dead).body == b"body"
+
+
+@pytest.mark.parametrize("argument, policy", [(9, 2), (2, 9)], ids=["policy smaller", "argument smaller"])
+def test_of_policy_and_argument_the_smaller_length_counts(connect, api, vhost, argument, policy):
+    definition = {"pattern": "^q$", "definition": {"max-length": policy}, "apply-to": "queues"}
+    assert api.put(f"policies/{vhost}/p", definition).status == 201
+    channel = connect(vhost=vhost).channel()
+    channel.declare_queue("q", durable=True, arguments={"x-max-length": argument})
+    channel.publish_all("", "q", "12345")
+    assert channel.drain("q") == ["4", "5"]

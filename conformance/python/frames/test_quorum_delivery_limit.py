@@ -227,6 +227,23 @@ def test_an_overdue_consumer_is_cancelled_and_its_messages_return(connection, ch
     channel.expect_nothing()
 
 
+def test_a_timeout_counts_as_taken_but_not_as_delivered(connection, channel, name):
+    queue, other = _queue(channel, name), connection.channel()
+    _overdue(channel, queue)
+    assert _counts(other.await_message(queue)) == {"x-acquired-count": Value("l", 1)}
+
+
+def test_a_smaller_timeout_of_a_policy_counts_before_that_of_the_queue(connect, api, vhost):
+    definition = {"pattern": "^q$", "definition": {"consumer-timeout": 1000}, "apply-to": "quorum_queues"}
+    assert api.put(f"policies/{vhost}/p", definition).status == 201
+    channel = connect(vhost=vhost).channel()
+    channel.declare_queue("q", durable=True, arguments={"x-queue-type": "quorum", "x-consumer-timeout": 60000})
+    channel.consume("q", "t")
+    channel.publish("", "q", "body")
+    channel.deliveries(1)
+    assert channel.expect("basic.cancel").consumer_tag == "t"
+
+
 def test_a_late_ack_is_no_error(connection, channel, name):
     queue, other = _queue(channel, name), connection.channel()
     tag = _overdue(channel, queue)

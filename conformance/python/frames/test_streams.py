@@ -302,6 +302,15 @@ def test_simple_headers_survive(channel, stream, value):
     assert headers.plain()["key"] == (value.value if isinstance(value, Value) else value)
 
 
+def test_a_decimal_header_survives_or_is_fatal(channel, stream):
+    try:
+        headers = _through_a_stream(channel, stream, {"headers": {"key": Value("D", (2, 12345))}}).headers
+        assert headers.value("key") == Value("D", (2, 12345))
+    except ConnectionClosed as fatal:
+        # RabbitMQ falls over it.
+        assert fatal.close.code == 541
+
+
 def test_arrays_and_tables_survive_under_x_keys(channel, stream):
     nested = {"x-array": [1, "two"], "x-table": {"a": 1, "b": [2]}}
     headers = _through_a_stream(channel, stream, {"headers": nested}).headers.plain()

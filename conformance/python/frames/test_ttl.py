@@ -171,9 +171,10 @@ def test_an_expired_message_leaves_whatever_stands_before_it(channel, name, dead
     assert channel.drain(queue) == ["living", "living too"]
 
 
-@pytest.mark.beyond
-def test_expiry_may_be_lazy(channel, name, dead):
-    queue = _queue(channel, name, dead, x_expiry="lazy")
+@KINDS
+def test_expiry_at_the_head_only_leaves_and_counts_what_stands_behind(channel, name, dead, kind):
+    # RabbitMQ does not know the argument and does nothing else.
+    queue = _queue(channel, name, dead, kind, x_expiry="lazy")
     channel.publish("", queue, "living")
     channel.publish("", queue, "dying", {"expiration": "50"})
     wait(channel, 200)
@@ -210,3 +211,14 @@ def test_what_is_over_behind_a_got_message_is_not_left(channel):
     channel.publish("", queue, "first")
     channel.publish("", queue, "second", {"expiration": "0"})
     assert channel.get(queue).message_count == 0
+
+
+@pytest.mark.parametrize("kind, left", [("classic", 2), ("quorum", 1)])
+def test_expiry_at_the_head_only_looks_at_the_head_of_all_or_of_each_priority(channel, name, dead, kind, left):
+    arguments = {"x_max_priority": 9} if kind == "classic" else {}
+    queue = _queue(channel, name, dead, kind, x_expiry="lazy", **arguments)
+    channel.publish("", queue, "living", {"priority": 9})
+    channel.publish("", queue, "dying", {"priority": 1, "expiration": "50"})
+    wait(channel, 200)
+    channel.expect_depth(queue, left)
+    channel.expect_depth(dead, 2 - left)

@@ -4,8 +4,8 @@
 //! consumer, and expires behind the next hand-out if there is none. What is in memory leaves in the
 //! order of its time, wherever it stands. What is cold is read when it is due; what was cold at the
 //! start is not known by its time, and leaves when it comes into memory, which a queue with a TTL of
-//! its own takes care of. A queue declared with `x-expiry: lazy` looks at its head only, as RabbitMQ
-//! does.
+//! its own takes care of. A queue declared with `x-expiry: lazy` looks at its head only, a quorum queue
+//! at the head of each priority, as RabbitMQ does.
 
 use std::collections::BTreeSet;
 
@@ -120,11 +120,26 @@ impl Queue {
         (due <= self.now).then_some(spot)
     }
 
-    /// The head with its time, when it is in memory and expires.
+    /// The head with its time, when it is in memory and expires; of a quorum queue the one of the heads of all its
+    /// priorities that is due first.
     fn known_head(&self) -> Option<(Spot, Timestamp)> {
-        let (&spot, ready) = self.ready.first_key_value()?;
-        let is_head = self.cold.from().is_none_or(|from| spot < from);
-        (is_head && ready.due != Timestamp::NEVER).then_some((spot, ready.due))
+        let has_heads = self.settings.queue_type == QueueType::Quorum;
+        let first_cold = self.cold.from();
+        let mut found: Option<(Spot, Timestamp)> = None;
+        let mut head = self.ready.first_key_value();
+        while let Some((&spot, ready)) = head {
+            if first_cold.is_some_and(|from| from <= spot) {
+                break;
+            }
+            if found.is_none_or(|(_, due)| ready.due < due) {
+                found = Some((spot, ready.due));
+            }
+            head = spot
+                .next_class()
+                .filter(|_| has_heads)
+                .and_then(|next| self.ready.range(next..).next());
+        }
+        found.filter(|(_, due)| *due != Timestamp::NEVER)
     }
 
     /// Whether anything here has to do with time.

@@ -40,6 +40,17 @@ impl Spot {
         Self::in_order(self.class(), self.seq)
     }
 
+    /// The first place of the class behind this one; behind what has a turn, of the first class.
+    pub(super) const fn next_class(self) -> Option<Self> {
+        if self.has_turn() {
+            return Some(Self::in_order(0, Seq::new(0)));
+        }
+        match self.class().checked_add(1) {
+            Some(class) => Some(Self::in_order(class, Seq::new(0))),
+            None => None,
+        }
+    }
+
     /// Whether it stands before all that is in order.
     pub(super) const fn has_turn(self) -> bool {
         self.rank < Self::IN_ORDER

@@ -1,7 +1,7 @@
 //! `x-message-ttl`, the expiration of a message, and `x-expires`.
 
 use leveret_core::{
-    arguments::{DeadLetter, QueueSettings},
+    arguments::{DeadLetter, QueueSettings, QueueType},
     queue::{Command, DeathReason, Outcome},
 };
 
@@ -241,4 +241,24 @@ fn with_lazy_expiry_what_returns_behind_the_head_stays() {
     let got = Some(("head".to_owned(), true, 0));
     assert_eq!(queue.get(), got, "then it is the head");
     queue.expect_depth(0, 1);
+}
+
+#[test]
+fn with_lazy_expiry_a_quorum_queue_looks_at_the_head_of_each_priority() {
+    let lazy = |queue_type| {
+        let mut queue = QueueScenario::with(QueueSettings {
+            queue_type,
+            max_priority: 31,
+            message_ttl_millis: Some(100),
+            lazy_expiry: true,
+            ..QueueSettings::default()
+        });
+        queue.publish_with_priority(3, ["dying", "dying too"]);
+        queue.pass(50);
+        queue.publish_with_priority(9, ["living"]);
+        queue.pass(60);
+        queue
+    };
+    lazy(QueueType::Quorum).expect_depth(1, 0);
+    lazy(QueueType::Classic).expect_depth(3, 0);
 }
