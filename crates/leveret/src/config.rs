@@ -308,4 +308,12 @@ fn text_of(merge: &mut Merge, path: &Path) -> Option<String> {
 }
 
 #[cfg(test)]
+#[path = "../../../fuzz/src/config/configuration.rs"]
+#[expect(unreachable_pub, reason = "in its own place the fuzz targets reach it")]
+mod configuration;
+#[cfg(test)]
+#[path = "../../../fuzz/src/mutation.rs"]
+#[expect(unreachable_pub, reason = "in its own place the fuzz targets reach it")]
+mod mutation;
+#[cfg(test)]
 mod tests;

@@ -11,6 +11,8 @@
 
 mod cors;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod listener;
 mod lists;
 mod message_file;

@@ -28,6 +28,8 @@ mod committer;
 mod directory;
 mod error;
 mod forget;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod key;
 mod mark;
 mod options;

@@ -427,3 +427,17 @@ proptest! {
         prop_assert!(loaded.settings().is_some() || loaded.errors().count() > 0);
     }
 }
+
+/// What fuzzing found worth keeping, and what is near it.
+#[test]
+fn any_text_is_lines_or_told_to_be_none() {
+    let folder = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../fuzz/corpus/configuration"
+    );
+    mutation::run(
+        &mutation::seeds(folder),
+        20_000,
+        configuration::configuration,
+    );
+}

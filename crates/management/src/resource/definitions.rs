@@ -149,7 +149,7 @@ fn boundary(request: &Request) -> Option<&str> {
 }
 
 /// The definitions of a request: JSON, or a form with a field `file`, as browsers send it.
-fn body(request: &Request) -> Result<Map<String, Value>, Refused> {
+pub(crate) fn body(request: &Request) -> Result<Map<String, Value>, Refused> {
     let text = match boundary(request) {
         Some(boundary) => field_of_form(&request.body, boundary, "file")
             .ok_or_else(|| Refused::bad_request("failed_to_parse_json"))?,
@@ -561,7 +561,7 @@ fn unknown_member(error: &DirectoryError) -> Refused {
 }
 
 /// How passwords were hashed whose algorithm is not named.
-fn algorithm_of(definitions: &Map<String, Value>) -> HashAlgorithm {
+pub(crate) fn algorithm_of(definitions: &Map<String, Value>) -> HashAlgorithm {
     let version = definitions.get("rabbit_version").and_then(Value::as_str);
     let mut numbers = version
         .unwrap_or("4.0.0")

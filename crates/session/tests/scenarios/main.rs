@@ -10,6 +10,7 @@ mod direct_reply_to;
 mod extra_keys;
 mod frame_order;
 mod framing_errors;
+mod fuzz_corpus;
 mod getting;
 mod handshake;
 mod heartbeats;
