@@ -4,6 +4,8 @@
 #
 #   image.sh packages    install them; needs the network
 #   image.sh files       make the rest; expects the binary at /usr/local/bin/leveret
+#   image.sh tags X.Y.Z  print the tags of an image that answers as this version, as those of RabbitMQ's image; each has the
+#                        management API, so that the tags with and without that word are one image
 set -eu
 
 # tzdata and certificates as in RabbitMQ's image; gosu steps down from root.
@@ -32,6 +34,8 @@ files)
     chown rabbitmq:rabbitmq "$directory"
     chmod 1777 "$directory"
   done
+  # Where the broker's administrators reach it: its user makes the socket there, and nobody else may.
+  install -d -m 755 -o rabbitmq -g rabbitmq /run/leveret
   # There before any command runs: scripts chmod it first.
   (umask 077 && : >/var/lib/rabbitmq/.erlang.cookie)
   chmod 400 /var/lib/rabbitmq/.erlang.cookie
@@ -47,8 +51,16 @@ files)
     ln -sf /usr/local/bin/leveret "/opt/rabbitmq/sbin/$program"
   done
   ;;
+tags)
+  version=${2:?a version like 4.3.6}
+  minor=${version%.*}
+  for tag in "$version" "$minor" "${version%%.*}"; do echo "$tag"; done
+  echo latest
+  for tag in "$version" "$minor" "${version%%.*}"; do echo "$tag-management"; done
+  echo management
+  ;;
 *)
-  sed -n '2,7p' "$0" | sed 's/^# \{0,1\}//' >&2
+  sed -n '2,9p' "$0" | sed 's/^# \{0,1\}//' >&2
   exit 2
   ;;
 esac

@@ -36,6 +36,8 @@ const CONSUMER_TIMEOUT: &str = "x-consumer-timeout";
 
 /// Within which time a message of a quorum queue is to be acked when nobody says otherwise: RabbitMQ's half an hour.
 pub const ACK_TIMEOUT_MILLIS: u64 = 30 * 60 * 1000;
+/// For whoever wants no such time: a hundred years.
+const NO_ACK_TIMEOUT_MILLIS: i64 = 100 * 365 * 24 * 3600 * 1000;
 /// How often a message of a quorum queue may come back when nobody says otherwise.
 const QUORUM_DELIVERY_LIMIT: u64 = 20;
 /// The highest priority in a quorum queue.
@@ -185,6 +187,22 @@ fn dead_letter<'a>(text: impl Fn(&str) -> Option<&'a [u8]>) -> Option<DeadLetter
         exchange: name.filter(|_| !matches!(key, Some(Err(_)))),
         routing_key: key.and_then(Result::ok),
     })
+}
+
+/// The arguments of a queue of which nobody else said within which time its messages are to be acked; 0 is no such time.
+#[must_use]
+pub fn with_ack_timeout(mut arguments: FieldTable, millis: u64) -> FieldTable {
+    let is_said = arguments.get(CONSUMER_TIMEOUT.as_bytes()).is_some();
+    if QueueType::of(&arguments) == QueueType::Quorum && !is_said {
+        let millis = i64::try_from(millis).unwrap_or(0);
+        let millis = match millis {
+            0 => NO_ACK_TIMEOUT_MILLIS,
+            millis => millis.min(NO_ACK_TIMEOUT_MILLIS),
+        };
+        let key = ShortString::from_static(CONSUMER_TIMEOUT);
+        arguments.push(key, FieldValue::Long(millis));
+    }
+    arguments
 }
 
 /// A limit below zero is none, and what is no number is no word about it.

@@ -3,7 +3,6 @@
 use std::{
     io,
     net::SocketAddr,
-    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -20,7 +19,7 @@ use tokio::time::sleep;
 use tracing::{error, info, warn};
 
 use crate::{
-    boot::Served,
+    boot::{Boot, Served},
     config::Settings,
     connection_settings, descriptors,
     run::{RunError, http_settings},
@@ -321,12 +320,15 @@ pub(crate) fn admin_socket(node: &Arc<Node>, name: &str) -> Option<AdminSocket> 
 }
 
 /// What administrators are told of the process.
-pub(crate) fn facts(name: &str, data_dir: Option<PathBuf>) -> NodeFacts {
+pub(crate) fn facts(boot: &Boot) -> NodeFacts {
+    let config_files = boot.config_files.iter();
     NodeFacts {
-        name: name.to_owned(),
-        config_files: Vec::new(),
-        log_files: vec!["<stderr>".to_owned()],
+        name: boot.node.clone(),
+        config_files: config_files
+            .map(|path| path.display().to_string())
+            .collect(),
+        log_files: vec![boot.log.to_owned()],
         enabled_plugins_file: Some(leveret_ctl::enabled_plugins_file()),
-        data_dir,
+        data_dir: boot.data_dir.clone(),
     }
 }

@@ -14,6 +14,8 @@ pub(crate) struct Boot {
     pub(crate) node: String,
     /// The files that were read.
     pub(crate) config_files: Vec<PathBuf>,
+    /// Where log lines go, in RabbitMQ's words.
+    pub(crate) log: &'static str,
     /// Where data are; `None` in memory.
     pub(crate) data_dir: Option<PathBuf>,
     /// Names in the list of plugins.
@@ -49,6 +51,7 @@ impl Boot {
         for file in files {
             info!("                : {}", file.display());
         }
+        info!(" log(s)         : {}", self.log);
         match &self.data_dir {
             None => info!(" data dir       : (none, in memory)"),
             Some(dir) => info!(" data dir       : {}", dir.display()),

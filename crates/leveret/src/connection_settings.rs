@@ -19,6 +19,10 @@ pub(crate) fn of(settings: &Settings) -> leveret_session::Settings {
     leveret_session::Settings {
         product: settings.compat_product.clone(),
         version: settings.compat_version.clone(),
+        cluster_name: settings
+            .cluster_name
+            .clone()
+            .unwrap_or_else(|| leveret_ctl::node_name(settings.node_name.as_deref())),
         has_own_prefetch_only: settings.compat_strict,
         mechanisms: mechanisms.collect(),
         anonymous_user: settings

@@ -22,7 +22,7 @@ use leveret_ctl::{Called, Ran};
 use crate::{
     boot::Boot,
     cli::{Arguments, Command, StorageCommand},
-    config::{Environment, LogFormat, LogLevel, LogTo, OptionalEndpoint, Places, Problem, load},
+    config::{Environment, LogFormat, LogLevel, LogTo, Places, Problem, load},
 };
 
 /// RocksDB allocates here as well. Memory that a backlog took goes back to the system; with the C library's
@@ -76,21 +76,22 @@ fn serve(arguments: &Arguments, as_rabbitmq: bool) -> ExitCode {
     for problem in &loaded.problems {
         tracing::warn!("{problem}");
     }
+    for (row, text, origin) in loaded.rows().filter(|(_, text, _)| !text.is_empty()) {
+        tracing::debug!("{} = {text}, from {origin}", row.name);
+    }
     let mut boot = Boot {
-        config_files: loaded.files,
+        config_files: loaded.files.clone(),
+        log: match log_to {
+            LogTo::Stdout => "<stdout>",
+            LogTo::Stderr => "<stderr>",
+        },
         ..Boot::default()
     };
     if as_rabbitmq {
         let node = leveret_ctl::node_name(settings.node_name.as_deref());
-        rabbitmq_server::settle(&mut settings, &node);
-        match rabbitmq_server::enabled_plugins(&loaded.environment) {
-            Some(plugins) => boot.plugins = plugins,
-            // Somebody chose a list that is not there: RabbitMQ runs without plugins then.
-            None => {
-                settings.http_listen.get_or_insert(OptionalEndpoint::Off);
-                settings.metrics_listen.get_or_insert(OptionalEndpoint::Off);
-            }
-        }
+        let plugins = rabbitmq_server::enabled_plugins(&loaded.environment);
+        rabbitmq_server::settle(&mut settings, &node, plugins.is_some());
+        boot.plugins = plugins.unwrap_or_default();
     }
     match run::run(&settings, boot) {
         Ok(()) => ExitCode::SUCCESS,

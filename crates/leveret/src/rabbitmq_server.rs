@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::config::{Environment, Settings};
+use crate::{
+    config::{Endpoint, Environment, OptionalEndpoint, Settings},
+    run::{HTTP_PORT, METRICS_PORT},
+};
 
 /// Where RabbitMQ's packages and image keep data.
 const DATA_BASE: &str = "/var/lib/rabbitmq/mnesia";
@@ -23,12 +26,23 @@ pub(crate) fn is_called(program: Option<&OsString>) -> bool {
     name.is_some_and(|name| name == NAME)
 }
 
-/// Fills in RabbitMQ's places where nobody named any.
-pub(crate) fn settle(settings: &mut Settings, node: &str) {
+/// Fills in RabbitMQ's places and ports where nobody named any.
+///
+/// `has_plugins` is false when somebody chose a list of plugins that is not there: RabbitMQ runs without any then.
+pub(crate) fn settle(settings: &mut Settings, node: &str, has_plugins: bool) {
     let base = settings.data_base.get_or_insert_with(|| DATA_BASE.into());
     if settings.data_dir.is_none() {
         settings.data_dir = Some(data_dir(base, node, settings.node_name.is_some()));
     }
+    // Also beside an AMQP address that was chosen: RABBITMQ_NODE_IP_ADDRESS says nothing of the others.
+    let by_default = |port| match has_plugins {
+        true => OptionalEndpoint::At(Endpoint::Port(port)),
+        false => OptionalEndpoint::Off,
+    };
+    let http = by_default(HTTP_PORT);
+    settings.http_listen.get_or_insert(http);
+    let metrics = by_default(METRICS_PORT);
+    settings.metrics_listen.get_or_insert(metrics);
     if settings.pid_file.is_none() {
         settings.pid_file = Some(base.join(format!("{node}.pid")));
     }

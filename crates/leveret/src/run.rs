@@ -34,10 +34,10 @@ const AMQP_PORT: u16 = 5672;
 const AMQPS_PORT: u16 = 5671;
 
 /// The port of RabbitMQ's HTTP API.
-const HTTP_PORT: u16 = 15672;
+pub(crate) const HTTP_PORT: u16 = 15672;
 
 /// The port of RabbitMQ's metrics.
-const METRICS_PORT: u16 = 15692;
+pub(crate) const METRICS_PORT: u16 = 15692;
 
 /// How long a commit may stay unsynced with `--storage-sync interval`.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
@@ -137,8 +137,6 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
         metrics,
     };
     let ports = bound.ports();
-    let name = options.node.name.clone();
-    let data_dir = options.data_dir.clone();
     let plan = Plan {
         options,
         settings,
@@ -146,9 +144,9 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
         http_tls: http_tls.clone(),
         ports: ports.clone(),
     };
-    let (node, mut orders) = Node::new(app::facts(&name, data_dir));
+    let (node, mut orders) = Node::new(app::facts(&boot));
     // From the first moment, so that who waits for the broker finds somebody to ask.
-    let _admin_socket = app::admin_socket(&node, &name);
+    let _admin_socket = app::admin_socket(&node, &boot.node);
     let app = App::start(&plan, bound, &node).await?;
     let fresh = certificates::keep_fresh(amqp_tls.into_iter().chain(http_tls).collect());
     let fresh = tokio::spawn(fresh);
@@ -207,8 +205,6 @@ pub(crate) fn http_settings(settings: &Settings) -> HttpSettings {
             max_age_secs: settings.http_cors_max_age_secs,
         },
         metrics_per_object: settings.metrics_per_object,
-        config_files: Vec::new(),
-        log_files: vec!["<stderr>".to_owned()],
     }
 }
 
@@ -227,6 +223,8 @@ fn node_options(settings: &Settings) -> NodeOptions {
             QueueType::Quorum => "quorum",
             QueueType::Stream => "stream",
         },
+        cluster_name: settings.cluster_name.clone(),
+        consumer_timeout_millis: settings.consumer_timeout.0,
         is_seeded: settings.definitions.is_none(),
         is_strict: settings.compat_strict,
     }

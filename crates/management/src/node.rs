@@ -99,7 +99,7 @@ pub struct NodeFacts {
 /// The process.
 #[derive(Debug)]
 pub struct Node {
-    facts: NodeFacts,
+    facts: Arc<NodeFacts>,
     started: Instant,
     started_secs: u64,
     phase: watch::Sender<Phase>,
@@ -114,7 +114,7 @@ impl Node {
         let (orders, given) = mpsc::channel(ORDERS_MAX);
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
         let node = Self {
-            facts,
+            facts: Arc::new(facts),
             started: Instant::now(),
             started_secs: since_1970.unwrap_or_default().as_secs(),
             phase: watch::channel(Phase::Booting).0,
@@ -133,7 +133,7 @@ impl Node {
         *self.phase.borrow()
     }
 
-    pub(crate) const fn facts(&self) -> &NodeFacts {
+    pub(crate) const fn facts(&self) -> &Arc<NodeFacts> {
         &self.facts
     }
 

@@ -484,6 +484,11 @@ pub(crate) const ROUTES: &[Route] = &[
         &[("GET", Administrator)],
     ),
     route(
+        "x/node/consumer-timeout",
+        "How long consumers of quorum queues may keep a message when nobody else says",
+        &[("GET", Administrator), ("PUT", Administrator)],
+    ),
+    route(
         "x/node/consumers",
         "Consumers, with what the command line shows",
         &[("GET", Administrator)],

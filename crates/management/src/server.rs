@@ -22,7 +22,7 @@ use crate::{
     error::Refused,
     listener::{BoundListener, IsEncrypted},
     metrics,
-    node::Node,
+    node::{Node, NodeFacts},
     rates::Rates,
     reply::{self, Reply, Sent},
     request::{self, Request},
@@ -80,10 +80,6 @@ pub struct HttpSettings {
     pub cors: Cors,
     /// `/metrics` has a series for each object, as `/metrics/per-object` always has.
     pub metrics_per_object: bool,
-    /// Files that were read at the start, as `/nodes` shows them.
-    pub config_files: Vec<String>,
-    /// Where lines are logged to, as `/nodes` shows it.
-    pub log_files: Vec<String>,
 }
 
 /// What every request is answered with.
@@ -94,14 +90,21 @@ pub(crate) struct Api {
     pub(crate) started: Instant,
     pub(crate) rates: Rates,
     pub(crate) settings: HttpSettings,
+    pub(crate) facts: Arc<NodeFacts>,
 }
 
 impl Api {
-    pub(crate) fn of(broker: Arc<Broker>, listening: Listening, settings: HttpSettings) -> Self {
+    pub(crate) fn of(
+        broker: Arc<Broker>,
+        listening: Listening,
+        settings: HttpSettings,
+        facts: Arc<NodeFacts>,
+    ) -> Self {
         Self {
             broker,
             listening,
             settings,
+            facts,
             started: Instant::now(),
             rates: Rates::default(),
         }
@@ -132,7 +135,12 @@ impl Management {
             http: http.iter().map(ListeningHttp::from).collect(),
             metrics: metrics.iter().map(ListeningHttp::from).collect(),
         };
-        node.set_api(Some(Arc::new(Api::of(broker, listening, settings))));
+        node.set_api(Some(Arc::new(Api::of(
+            broker,
+            listening,
+            settings,
+            node.facts().clone(),
+        ))));
         let pages = Router::new().fallback(answer).with_state(node.clone());
         let http = http.into_iter().map(|bound| serve(bound, pages.clone()));
         let scrapes = Router::new().fallback(scrape).with_state(node.clone());

@@ -144,11 +144,7 @@ impl Broker {
             return;
         };
         handle.apply_exchange_policies();
-        for record in handle.snapshot().queues() {
-            if let Some(queue) = services.registry.queue(record.id) {
-                queue.apply_policy();
-            }
-        }
+        handle.apply_queue_policies();
     }
 
     /// Adds a vhost, or changes what is known of it.

@@ -13,6 +13,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use leveret_core::{
+    arguments::{ACK_TIMEOUT_MILLIS, with_ack_timeout},
     ids::{ConnectionId, QueueId, Timestamp},
     queue::Counters,
     record::{
@@ -24,7 +25,7 @@ use leveret_core::{
 use leveret_store::{
     CommitError, Committer, OpenError, Options as StoreOptions, Progress, Recovered, Store,
 };
-use leveret_wire::value::ShortString;
+use leveret_wire::value::{FieldTable, ShortString};
 use parking_lot::Mutex;
 use tokio::{
     runtime,
@@ -96,6 +97,11 @@ pub struct NodeOptions {
     pub default_vhost: String,
     /// The type of a durable queue that asks for none in a vhost that names none.
     pub default_queue_type: &'static str,
+    /// The name of the cluster; `None` is that of the node.
+    pub cluster_name: Option<String>,
+    /// Within which time messages of quorum queues are to be acked when nobody says otherwise, in milliseconds; 0 is no
+    /// such time.
+    pub consumer_timeout_millis: u64,
     /// An empty directory stays empty: definitions will say who there is.
     pub is_seeded: bool,
     /// New queues are refused that RabbitMQ permits for the time being only.
@@ -114,6 +120,8 @@ impl Default for NodeOptions {
             default_password: "guest".to_owned(),
             default_vhost: "/".to_owned(),
             default_queue_type: "classic",
+            cluster_name: None,
+            consumer_timeout_millis: ACK_TIMEOUT_MILLIS,
             is_seeded: true,
             is_strict: false,
         }
@@ -144,6 +152,8 @@ pub(crate) struct Services {
     pub(crate) access: Access,
     pub(crate) connections: Connections,
     pub(crate) policies: ArcSwap<Policies>,
+    /// [`NodeOptions::consumer_timeout_millis`], as it is now.
+    consumer_timeout_millis: AtomicU64,
     /// Queues that were declared, created and deleted.
     pub(crate) queue_churn: ChurnCounters,
     logins: Logins,
@@ -178,6 +188,12 @@ impl Services {
     /// A number no queue had before.
     pub(crate) fn next_queue_id(&self) -> QueueId {
         QueueId::new(self.next_queue_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A queue's arguments together with what its policies say and what holds for all of its type.
+    pub(crate) fn arguments_of(&self, record: &QueueRecord) -> FieldTable {
+        let millis = self.consumer_timeout_millis.load(Ordering::Relaxed);
+        with_ack_timeout(self.policies.load().arguments(record), millis)
     }
 
     /// What a message meets that is routed now.
@@ -300,6 +316,7 @@ impl Broker {
             access: Access::default(),
             connections: Connections::default(),
             policies: ArcSwap::default(),
+            consumer_timeout_millis: options.node.consumer_timeout_millis.into(),
             queue_churn: ChurnCounters::default(),
             logins: Logins::default(),
             publishing: Publishing::default(),
@@ -546,6 +563,26 @@ impl Broker {
     /// Moves the limits; what that means for the alarms is found out at once.
     pub fn set_limits(&self, limits: Limits) {
         self.services.alarms.set_limits(limits);
+    }
+
+    /// Within which time messages of quorum queues are to be acked when nobody says otherwise; 0 is no such time.
+    #[must_use]
+    pub fn consumer_timeout_millis(&self) -> u64 {
+        let millis = &self.services.consumer_timeout_millis;
+        millis.load(Ordering::Relaxed)
+    }
+
+    /// Changes that time for the queues there are and for those to come, until the broker stops.
+    pub fn set_consumer_timeout_millis(&self, millis: u64) {
+        let services = &self.services;
+        // As policies are applied: the newest is the one that is applied last.
+        let _applier = services.access.lock();
+        services
+            .consumer_timeout_millis
+            .store(millis, Ordering::Relaxed);
+        for handle in self.vhosts() {
+            handle.apply_queue_policies();
+        }
     }
 
     /// Switches alarms on by hand, as tests of clients do, or leaves them to what is measured again.

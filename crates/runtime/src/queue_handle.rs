@@ -93,7 +93,7 @@ impl QueueHandle {
         stored: Option<QueueState>,
         attempts: Vec<(Seq, Attempts)>,
     ) -> Arc<Self> {
-        let arguments = services.policies.load().arguments(&record);
+        let arguments = services.arguments_of(&record);
         let now = services.clock.now();
         let queue = AnyQueue::of(&record, &arguments, stored, attempts, now);
         let settings = QueueSettings::of(&arguments);
@@ -171,7 +171,7 @@ impl QueueHandle {
 
     /// Policies have changed: what they say of this queue holds from now on.
     pub(crate) fn apply_policy(&self) {
-        let arguments = self.services.policies.load().arguments(&self.record);
+        let arguments = self.services.arguments_of(&self.record);
         let settings = QueueSettings::of(&arguments);
         {
             let mut guarded = self.guarded.lock();

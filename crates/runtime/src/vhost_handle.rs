@@ -264,6 +264,15 @@ impl VhostHandle {
         }
     }
 
+    /// Gives every queue what its policies say.
+    pub(crate) fn apply_queue_policies(&self) {
+        for record in self.snapshot().queues() {
+            if let Some(queue) = self.services.registry.queue(record.id) {
+                queue.apply_policy();
+            }
+        }
+    }
+
     fn set_policy_alternates(&self, vhost: &mut Vhost) -> bool {
         let policies = self.services.policies.load();
         vhost.set_policy_alternates(|name| policies.alternate(&self.name, name))

@@ -17,6 +17,9 @@ use crate::{
 
 const GROUP: &str = "Operations";
 
+/// Where the broker tells and takes the time that consumers have for an ack.
+const CONSUMER_TIMEOUT: &str = "x/node/consumer-timeout";
+
 pub(super) const COMMANDS: &[Command] = &[
     Command::new(
         "eval",
@@ -39,6 +42,9 @@ enum Asked<'a> {
     Now,
     SetAlarm(&'a str),
     ClearAlarm(&'a str),
+    ConsumerTimeout,
+    /// `None` is no timeout.
+    SetConsumerTimeout(Option<u64>),
     Unknown,
 }
 
@@ -89,6 +95,18 @@ fn answer(call: &Call, client: &Client, expression: &str) -> Result<Output, Fail
             client.change("DELETE", &format!("x/node/alarms/{source}"), None, as_told)?;
             "ok".to_owned()
         }
+        Asked::ConsumerTimeout => {
+            let timeout = client.get(CONSUMER_TIMEOUT)?;
+            match timeout["milliseconds"].as_u64() {
+                Some(0) | None => "{ok,undefined}".to_owned(),
+                Some(millis) => format!("{{ok,{millis}}}"),
+            }
+        }
+        Asked::SetConsumerTimeout(millis) => {
+            let told = json!({"milliseconds": millis.unwrap_or(0)});
+            client.change("PUT", CONSUMER_TIMEOUT, Some(&told), as_told)?;
+            "ok".to_owned()
+        }
     };
     Ok(Output::Verbatim(text))
 }
@@ -109,8 +127,18 @@ fn asked(expression: &str) -> Asked<'_> {
         | "rabbit:is_running()"
         | "lists:keymember(rabbit,1,application:which_applications())" => return Asked::True,
         "rabbit_mnesia:dir()" | "rabbit:data_dir()" => return Asked::DataDir,
+        "application:get_env(rabbit,consumer_timeout)" => return Asked::ConsumerTimeout,
         "os:system_time()" | "erlang:system_time()" => return Asked::Now,
         _ => {}
+    }
+    let set = expression.strip_prefix("application:set_env(rabbit,consumer_timeout,");
+    if let Some(value) = set.and_then(|rest| rest.strip_suffix(')')) {
+        return match value {
+            "undefined" | "infinity" | "false" => Asked::SetConsumerTimeout(None),
+            millis => millis.parse().map_or(Asked::Unknown, |millis| {
+                Asked::SetConsumerTimeout(Some(millis))
+            }),
+        };
     }
     let between = |head: &str, tail: &str| {
         let source = expression.strip_prefix(head)?.strip_suffix(tail)?;
@@ -148,6 +176,22 @@ mod tests {
             (
                 "rabbit_alarm:clear_alarm({resource_limit,disk,node()}).",
                 Asked::ClearAlarm("disk"),
+            ),
+            (
+                "application:get_env(rabbit, consumer_timeout).",
+                Asked::ConsumerTimeout,
+            ),
+            (
+                "application:set_env(rabbit, consumer_timeout, 36000000).",
+                Asked::SetConsumerTimeout(Some(36_000_000)),
+            ),
+            (
+                "application:set_env(rabbit,consumer_timeout,undefined)",
+                Asked::SetConsumerTimeout(None),
+            ),
+            (
+                "application:set_env(rabbit, consumer_timeout, -1).",
+                Asked::Unknown,
             ),
             ("erlang:halt().", Asked::Unknown),
             (

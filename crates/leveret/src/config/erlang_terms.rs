@@ -165,7 +165,9 @@ fn keys(application: &str, name: &str, value: &Term, say: &mut dyn FnMut(String,
                 }
             }
         }
-        ("rabbit", "consumer_timeout") if *value == Term::Atom("false".to_owned()) => {}
+        ("rabbit", "consumer_timeout") if is_no_time(value) => {
+            say("consumer_timeout".to_owned(), "0".to_owned());
+        }
         ("rabbit", "log_levels") => {}
         ("rabbit", name) => match value.value() {
             Some(value) => say(name.to_owned(), value),
@@ -224,6 +226,12 @@ fn say_value(key: String, value: &Term, say: &mut dyn FnMut(String, String)) {
         Some(value) => say(key, value),
         None => unknown("", &key, say),
     }
+}
+
+/// Erlang's ways to say that there is no such time.
+fn is_no_time(value: &Term) -> bool {
+    let words = ["false", "undefined", "infinity"];
+    matches!(value, Term::Atom(word) if words.contains(&word.as_str()))
 }
 
 fn unknown(application: &str, name: &str, say: &mut dyn FnMut(String, String)) {
@@ -471,7 +479,15 @@ mod tests {
         assert_eq!(pairs, expected);
         assert_eq!(read_arguments("-rabbit"), []);
         assert_eq!(read_arguments("-rabbit consumer_timeout"), []);
-        assert_eq!(read_arguments("-rabbit consumer_timeout false"), []);
+        for none in ["false", "undefined", "infinity"] {
+            let [line] = &read_arguments(&format!("-rabbit consumer_timeout {none}"))[..] else {
+                panic!("{none} is a word about the time");
+            };
+            assert_eq!(
+                (line.key.as_str(), line.value.as_str()),
+                ("consumer_timeout", "0")
+            );
+        }
     }
 
     proptest! {

@@ -316,6 +316,14 @@ settings! {
             range: (1, 255),
             over: &[key("RABBITMQ_NODENAME")],
         }
+        /// Name of the cluster that this broker is alone in, as the HTTP API and clients are told it; one that was given to it
+        /// while it ran goes before it
+        cluster_name: Option<String> {
+            value_name: "NAME",
+            default_words: "that of the node",
+            range: (1, 255),
+            keys: &[key("cluster_name")],
+        }
         /// Users, vhosts, queues and so on, as the HTTP API exports them: applied at every start, before anybody is let in;
         /// a directory's files in the order of their names. Without data there is then nobody but those in the file
         definitions: Option<PathBuf> {
@@ -398,6 +406,14 @@ settings! {
             default: "131072",
             range: (8192, 0x7fff_ffff),
             keys: &[key("frame_max")],
+        }
+        /// How long a consumer of a quorum queue may keep a message without an ack, in milliseconds, when neither the queue,
+        /// its policy nor the consumer says; then the message goes to another. 0 is as long as it likes
+        consumer_timeout: Millis {
+            value_name: "TIME",
+            default: "1800000",
+            range: (0, u64::MAX),
+            keys: &[key("consumer_timeout")],
         }
         /// Channels that a client may have open at once
         channel_max: u16 {
@@ -686,7 +702,6 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
             "cluster_formation.*",
             "cluster_partition_handling*",
             "cluster_keepalive_interval",
-            "cluster_name",
             "cluster_tags.*",
             "cluster_queue_limit",
             "node_tags.*",
@@ -800,7 +815,6 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
     },
     WithoutEffect {
         patterns: &[
-            "consumer_timeout",
             "ssl_options.*",
             "ssl.*",
             "ssl_*",

@@ -89,7 +89,11 @@ impl Scenario {
 fn the_defaults_are_allowed_and_those_of_what_they_set() {
     let settings = Scenario::default().load().settings().expect("defaults");
     let connections = crate::connection_settings::of(&settings);
-    let theirs = leveret_session::Settings::default();
+    let theirs = leveret_session::Settings {
+        // The cluster is called what the node is, and that is called after the machine.
+        cluster_name: leveret_ctl::node_name(None),
+        ..Default::default()
+    };
     assert_eq!(format!("{connections:?}"), format!("{theirs:?}"));
     let (limits, node) = (Limits::default(), NodeOptions::default());
     assert_eq!(settings.memory_limit, limits.memory);
@@ -98,6 +102,7 @@ fn the_defaults_are_allowed_and_those_of_what_they_set() {
     assert_eq!(settings.default_user, node.default_user);
     assert_eq!(settings.default_pass, node.default_password);
     assert_eq!(settings.default_vhost, node.default_vhost);
+    assert_eq!(settings.consumer_timeout.0, node.consumer_timeout_millis);
     assert_eq!(settings.default_queue_type, QueueType::Classic);
     assert_eq!(settings.listen, None);
 }

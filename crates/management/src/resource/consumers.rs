@@ -17,9 +17,6 @@ use crate::{
     visitor::Visitor,
 };
 
-/// How long a delivery may be unacked, as RabbitMQ's default has it.
-const CONSUMER_TIMEOUT_MILLIS: u64 = 1_800_000;
-
 pub(crate) async fn answer(
     api: &Api,
     visitor: &Visitor,
@@ -92,7 +89,7 @@ fn on_queue(api: &Api, queue: &QueueHandle, known: &Known) -> Vec<Value> {
             "active": consumer.is_active,
             "activity_status": if consumer.is_active { "up" } else { "waiting" },
             "arguments": table_to_json(&state.arguments),
-            "consumer_timeout": CONSUMER_TIMEOUT_MILLIS,
+            "consumer_timeout": api.broker.consumer_timeout_millis(),
             "channel_details": {
                 "connection_name": facts.name(),
                 "name": channels::name(connection, number),

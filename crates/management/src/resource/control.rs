@@ -113,6 +113,16 @@ async fn of_broker(
             });
             Ok(Reply::NoContent)
         }
+        ("GET", ["consumer-timeout"]) => Ok(Reply::Json(json!({
+            "milliseconds": api.broker.consumer_timeout_millis(),
+        }))),
+        ("PUT", ["consumer-timeout"]) => {
+            let millis = request::integer(&request.object()?, "milliseconds")?;
+            let millis = millis.and_then(|millis| u64::try_from(millis).ok());
+            let millis = millis.ok_or_else(|| Refused::key_missing("milliseconds"))?;
+            api.broker.set_consumer_timeout_millis(millis);
+            Ok(Reply::NoContent)
+        }
         (method, ["alarms", source]) => {
             let is_on = method == "PUT";
             let change: fn(&mut Alarm, bool) = match *source {

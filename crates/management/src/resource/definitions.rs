@@ -87,6 +87,7 @@ pub async fn import_text(
         broker.clone(),
         Listening::default(),
         HttpSettings::default(),
+        Arc::default(),
     );
     let refused = |reason: String| ImportError::Apply {
         path: from.to_owned(),

@@ -101,9 +101,9 @@ fn shown(api: &Api, request: &Request) -> Value {
             "version": env!("CARGO_PKG_VERSION"),
         }],
         "contexts": contexts(api, false),
-        "log_files": api.settings.log_files,
+        "log_files": api.facts.log_files,
         "db_dir": api.broker.data_dir().map(|dir| dir.display().to_string()),
-        "config_files": api.settings.config_files,
+        "config_files": api.facts.config_files,
         "net_ticktime": 60,
         "enabled_plugins": ["rabbitmq_management", "rabbitmq_prometheus"],
         "partitions": [],
@@ -199,7 +199,7 @@ fn number(text: &str, key: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// The name of the cluster: as it was set, or that of the node.
+/// The name of the cluster: as it was set last, or that of the node.
 pub(crate) fn cluster_name(api: &Api) -> String {
     let directory = api.broker.directory();
     let set = directory.parameter(
@@ -208,7 +208,9 @@ pub(crate) fn cluster_name(api: &Api) -> String {
         "cluster_name",
     );
     let set = set.and_then(|known| serde_json::from_str::<String>(&known.value).ok());
-    set.unwrap_or_else(|| api.broker.node().name.clone())
+    let node = api.broker.node();
+    let given = || node.cluster_name.clone();
+    set.or_else(given).unwrap_or_else(|| node.name.clone())
 }
 
 pub(crate) fn exchange_types() -> Value {
