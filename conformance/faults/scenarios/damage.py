@@ -4,11 +4,12 @@ import subprocess
 import time
 
 from broker import BIN
-from client import Client, Consumer, Publisher, drain
+from client import Client, Consumer, Gone, Publisher, drain
 from faults import scenario
 from history import History
 
 from scenarios.clients import wait_for
+from scenarios.disk import STORAGE_FAILED
 from scenarios.kills import declare
 
 
@@ -141,6 +142,53 @@ def a_missing_table_file_is_named_and_stops_the_start(case):
     table.unlink()
     line = broker.refuses()
     assert table.name.lstrip("0") in line and str(broker.directory) in line, line
+
+
+@scenario("FM7")
+def damage_that_the_database_meets_by_itself_ends_the_broker_with_a_way_out(case):
+    """What is stored is rewritten now and then; damage met there cannot be left to one queue."""
+    # Small files, which are rewritten often. The queue with the damage is the later one: the rows of both are in all files.
+    broker = case.broker("--memory-limit", "100MB").start()
+    declare(broker, "first", "second")
+    histories = [History(), History()]
+
+    def publish_to_both(megabytes):
+        publishers = [
+            Publisher(broker.port, history, queue, size=2000, window=200)
+            for queue, history in zip(("first", "second"), histories)
+        ]
+        for _ in range(megabytes):
+            for publisher in publishers:
+                publisher.publish_all(250, limit=60)
+
+    publish_to_both(12)
+    broker.stop()
+    table = max(broker.tables(), key=lambda path: path.stat().st_size)
+    # Towards its end, where the rows of the later queue are.
+    flip(table, int(table.stat().st_size * case.random.uniform(0.6, 0.9)), case.random.randrange(8))
+    broker.start()
+    try:
+        publish_to_both(200)
+        raise AssertionError("the damage was not met")
+    except Gone:
+        pass
+    code = broker.ended()
+    assert code == STORAGE_FAILED, f"exit code {code}:\n{broker.tail()}"
+    line = next(line for line in broker.since_start().splitlines() if "storage failed" in line)
+    assert "is damaged" in line and f"leveret repair {broker.directory}" in line and table.name.lstrip("0") in line, line
+    text = broker.repair()
+    assert "left behind: message" in text, text
+    broker.start()
+    for queue, history in zip(("first", "second"), histories):
+        left = History()
+        left.attempts = history.attempts
+        total = drain(broker.port, left, queue)
+        left.check()
+        assert total > len(history.confirmed) - 200, f"{total} of {len(history.confirmed)} in {queue}: {text}"
+    publish_to_both(1)
+    broker.stop()
+    met = sum(len(history.confirmed) for history in histories)
+    case.note(f"met with {met} messages; " + text.splitlines()[0][:100])
 
 
 @scenario("FM7")

@@ -74,7 +74,7 @@ pub const SEGMENTS_MAX: usize = 1024;
 /// The store's priority of messages.
 pub const MESSAGES: u8 = 0;
 /// The store's priority of the rows that tell where segments begin.
-const SEGMENT_STARTS: u8 = 1;
+pub const SEGMENT_STARTS: u8 = 1;
 
 /// One stream.
 #[derive(Debug)]

@@ -64,7 +64,7 @@ const RESUME_SPARE_BYTES: u64 = 4 << 20;
 /// How long nothing must have come before memory is given back: longer than the gaps of any traffic worth the name.
 const REST_AFTER: Duration = Duration::from_secs(1);
 
-/// Unflushed writes above this are flushed at a clean stop and in quiet times. Below, they are no burden: replaying them
+/// Unflushed writes above this, and logs above it, are flushed at a clean stop and in quiet times. Below, they are no burden: replaying them
 /// takes less than a tenth of a second.
 const FLUSH_MIN: usize = 16 << 20;
 
@@ -352,7 +352,7 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
         let families = Families::of(self.store.db());
         self.batch
             .add(families, &segment.writes, segment.may_cancel())
-            .map_err(write_error)?;
+            .map_err(|error| self.write_error(error))?;
         if self.batch.must_be_written() || (segment.sync_of_states && self.batch.has_states()) {
             self.write(segment.sync && self.store.sync_mode() == SyncMode::Always)?;
         } else {
@@ -390,7 +390,7 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
             // Of the batch nothing counts yet: it is written again as it is, under the same number, once RocksDB has
             // moved what it had to a new log.
             if !is_no_space(&error) {
-                return Err(write_error(error));
+                return Err(self.write_error(error));
             }
             self.wait_for_space(&error)?;
         }
@@ -483,7 +483,8 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
             self.write(sync)?;
         } else if sync && self.unsettled_since.is_some() {
             self.sync_entries()?;
-            self.store.db().flush_wal(true).map_err(write_error)?;
+            let flushed = self.store.db().flush_wal(true);
+            flushed.map_err(|error| self.write_error(error))?;
             self.note_synced();
         }
         self.unsettled_since = None;
@@ -494,16 +495,23 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
     fn rest(&mut self) -> Result<(), CommitError> {
         self.batch.shrink();
         self.shared.inbox.shrink();
-        if self.store.unflushed_bytes() > FLUSH_MIN {
+        if self.is_worth_a_flush() {
             let mut options = FlushOptions::default();
             options.set_wait(false);
             match self.flush(&options) {
                 // A full disk shows itself at the next write, which can wait for space.
                 Err(error) if is_no_space(&error) => {}
-                result => result.map_err(write_error)?,
+                result => result.map_err(|error| self.write_error(error))?,
             }
         }
         Ok(())
+    }
+
+    /// Whether memory would be given back by it, or space: a few rows of counters keep logs whose messages are long gone.
+    fn is_worth_a_flush(&self) -> bool {
+        let log_bytes = || self.store.directory().map(Directory::log_bytes);
+        self.store.unflushed_bytes() > FLUSH_MIN
+            || log_bytes().is_some_and(|bytes| bytes.is_ok_and(|bytes| bytes > FLUSH_MIN as u64))
     }
 
     fn flush(&self, options: &FlushOptions) -> Result<(), rocksdb::Error> {
@@ -561,7 +569,7 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
             refused += 1;
             let hopeful = is_no_space(&refusal) || refusal.kind() == ErrorKind::Busy;
             if !hopeful {
-                return Err(write_error(refusal));
+                return Err(self.write_error(refusal));
             }
             if refused == RESUME_TRIES_MAX {
                 return gave_up(refusal.into_string());
@@ -578,6 +586,18 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
         self.store.unflushed_bytes() as u64 + RESUME_SPARE_BYTES
     }
 
+    fn write_error(&self, error: rocksdb::Error) -> CommitError {
+        match self.store.directory() {
+            Some(directory) if error.kind() == ErrorKind::Corruption => CommitError::Damaged {
+                dir: directory.path().to_owned(),
+                reason: error.into_string(),
+            },
+            _ => CommitError::Write {
+                reason: error.into_string(),
+            },
+        }
+    }
+
     /// The last commit of a clean stop.
     fn finish(&mut self) -> Result<(), CommitError> {
         self.reclaimer.stop();
@@ -589,16 +609,11 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
             .mark_clean_stop(Families::of(self.store.db()), self.next_commit);
         self.write(true)?;
         self.write_mark()?;
-        if self.store.unflushed_bytes() > FLUSH_MIN {
-            self.flush(&FlushOptions::default()).map_err(write_error)?;
+        if self.is_worth_a_flush() {
+            self.flush(&FlushOptions::default())
+                .map_err(|error| self.write_error(error))?;
         }
         Ok(())
-    }
-}
-
-fn write_error(error: rocksdb::Error) -> CommitError {
-    CommitError::Write {
-        reason: error.into_string(),
     }
 }
 

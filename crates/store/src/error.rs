@@ -181,6 +181,18 @@ pub enum CommitError {
         /// RocksDB's words.
         reason: String,
     },
+    /// RocksDB met damage while it rewrote files, and takes no more writes. It would meet it again.
+    #[error(
+        "a file of the database in {} is damaged, so that it takes no more writes: {reason}. A restart does not mend that. \
+         Restore a backup, or let `leveret repair {}` save what is whole; it keeps a copy of what was there",
+        dir.display(), dir.display()
+    )]
+    Damaged {
+        /// The directory.
+        dir: PathBuf,
+        /// RocksDB's words.
+        reason: String,
+    },
     /// The disk was full when the broker was to stop, or writing did not go on although space came back.
     #[error("the disk is full: {reason}")]
     NoSpace {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   rocksdb          ── every row that is whole ──▶ rocksdb.new
-//!                                                    (read through links, so that one log can be left out)
+//!                                                    (read through links and copies, so that nothing of it changes)
 //!   rocksdb          ── renamed ──────────────────▶ rocksdb.damaged     kept, for whoever wants to look closer
 //!   rocksdb.new      ── renamed ──────────────────▶ rocksdb
 //! ```
@@ -24,6 +24,7 @@ use leveret_core::{
     arguments::QueueType,
     ids::{QueueId, Seq},
     record::{QueueRecord, QueueState},
+    stream::SEGMENT_STARTS,
 };
 use leveret_wire::value::{FieldTable, ShortString};
 use rocksdb::{DB, WriteBatch, WriteOptions};
@@ -116,9 +117,10 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repaired, OpenError> {
     link_files(&old, &links)?;
     let failed = |error| database_error(dir, error);
     let mut found = Repaired::default();
-    let from = schema::open_to_read(&links, options, Reading::PastDamage).or_else(|error| {
+    let from = schema::open_damaged(&links, options, Reading::PastDamage).or_else(|error| {
         found.leave_behind(format!("the log behind its first damage: {error}"));
-        schema::open_to_read(&links, options, Reading::UpToDamage).map_err(failed)
+        link_files(&old, &links)?;
+        schema::open_damaged(&links, options, Reading::UpToDamage).map_err(failed)
     })?;
     match from.notes.dropped_bytes() {
         0 => {}
@@ -136,6 +138,7 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repaired, OpenError> {
         exchanges: BTreeMap::new(),
         counted: BTreeMap::new(),
         keeping_all: HashSet::default(),
+        streams: HashSet::default(),
         attempts: BTreeMap::new(),
         dropped: HashSet::default(),
         vhosts: Vec::new(),
@@ -166,8 +169,12 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repaired, OpenError> {
 /// stopped reading: before what a repair reads too.
 const EMPTY_LOG_MAX: u64 = 64;
 
-/// The files of the database as they are to be read, under other names for the same bytes.
+/// The files of the database as they are to be read, under other names for the same bytes; small ones and logs, which RocksDB
+/// may open for writing, as copies. Nothing else is left there.
 fn link_files(from: &Path, to: &Path) -> Result<(), OpenError> {
+    if to.exists() {
+        fs::remove_dir_all(to).map_err(|source| file_error("remove", to, source))?;
+    }
     fs::create_dir(to).map_err(|source| file_error("create", to, source))?;
     let entries = fs::read_dir(from).map_err(|source| file_error("read", from, source))?;
     for entry in entries {
@@ -177,12 +184,17 @@ fn link_files(from: &Path, to: &Path) -> Result<(), OpenError> {
             .metadata()
             .map_err(|source| file_error("read", &path, source))?
             .len();
-        let is_log = path.extension().is_some_and(|extension| extension == "log");
-        if is_log && size < EMPTY_LOG_MAX {
+        let is_of = |kind: &str| path.extension().is_some_and(|extension| extension == kind);
+        if is_of("log") && size < EMPTY_LOG_MAX {
             continue;
         }
         let link = to.join(entry.file_name());
-        fs::hard_link(&path, &link).map_err(|source| file_error("link", &path, source))?;
+        if is_of("sst") || is_of("blob") {
+            // Never written to again by anybody.
+            fs::hard_link(&path, &link).map_err(|source| file_error("link", &path, source))?;
+        } else {
+            fs::copy(&path, &link).map_err(|source| file_error("copy", &path, source))?;
+        }
     }
     Ok(())
 }
@@ -211,6 +223,7 @@ struct Repair<'a> {
     counted: BTreeMap<QueueId, Counted>,
     /// Queues that keep whatever they took: quorum queues and streams.
     keeping_all: HashSet<QueueId, FixedState>,
+    streams: HashSet<QueueId, FixedState>,
     /// Of messages that came back, what is whole; it goes with its message.
     attempts: BTreeMap<(QueueId, Seq), Vec<u8>>,
     dropped: HashSet<QueueId, FixedState>,
@@ -284,8 +297,15 @@ impl Repair<'_> {
                     if let Ok(queue) = queues::decode(key, value) {
                         this.next_queue = this.next_queue.max(queue.id.get() + 1);
                         this.queues.insert(queue.id, queue.name.to_string());
-                        if QueueType::of(&queue.arguments) != QueueType::Classic {
-                            this.keeping_all.insert(queue.id);
+                        match QueueType::of(&queue.arguments) {
+                            QueueType::Classic => {}
+                            QueueType::Quorum => {
+                                this.keeping_all.insert(queue.id);
+                            }
+                            QueueType::Stream => {
+                                this.keeping_all.insert(queue.id);
+                                this.streams.insert(queue.id);
+                            }
                         }
                     }
                 }
@@ -402,8 +422,11 @@ impl Repair<'_> {
                 let seq = place.seq.get();
                 counted.first = Some(counted.first.map_or(seq, |first| first.min(seq)));
                 counted.last = counted.last.max(seq);
-                counted.messages += 1;
-                counted.body_bytes += message.body().len() as u64;
+                // Where a segment of a stream begins is no message.
+                if place.priority != SEGMENT_STARTS || !self.streams.contains(&place.queue) {
+                    counted.messages += 1;
+                    counted.body_bytes += message.body().len() as u64;
+                }
                 if let Some(attempts) = self.attempts.remove(&(place.queue, place.seq)) {
                     let key = attempts_key(place.queue, place.seq);
                     self.put(Table::Attempts, &key, &attempts)?;

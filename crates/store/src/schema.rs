@@ -142,16 +142,29 @@ pub(crate) fn open(
 /// What to do about damage while reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// As a broker would.
-    Whole,
     /// The log ends where it is damaged; tables are read as far as they can be.
     UpToDamage,
     /// The log is read on behind damage.
     PastDamage,
 }
 
-/// Opens the database in `path` without changing anything in it.
-pub(crate) fn open_to_read(
+/// Opens the database in `path` as a broker would, without changing anything in it.
+pub(crate) fn open_to_read(path: &Path, options: &Options) -> Result<Opened, rocksdb::Error> {
+    let cache = Cache::new_lru_cache(options.cache_bytes);
+    let memory = WriteBufferManager::new_write_buffer_manager(0, false);
+    let notes = Arc::new(OpenNotes::default());
+    let (mut db, families) = configured(options, None, &cache, &memory, &notes);
+    db.create_if_missing(false);
+    let db = DB::open_cf_descriptors_read_only(&db, path, families, false)?;
+    notes.done.store(true, Ordering::Relaxed);
+    Ok(Opened { db, memory, notes })
+}
+
+/// Opens a copy of a damaged database, to read what can be read; it may change, but nothing is compacted.
+///
+/// Not for reading only: RocksDB ends with a segmentation fault when such a database was told to verify its logs, has several
+/// of them, and is not to verify them now.
+pub(crate) fn open_damaged(
     path: &Path,
     options: &Options,
     reading: Reading,
@@ -159,16 +172,18 @@ pub(crate) fn open_to_read(
     let cache = Cache::new_lru_cache(options.cache_bytes);
     let memory = WriteBufferManager::new_write_buffer_manager(0, false);
     let notes = Arc::new(OpenNotes::default());
-    let (mut db, families) = configured(options, None, &cache, &memory, &notes);
+    let mut common = rocksdb::Options::default();
+    common.set_disable_auto_compactions(true);
+    let families = families_of(&common, &cache, options);
+    let mut db = database_options(common, &memory, &notes, options);
     db.create_if_missing(false);
+    db.create_missing_column_families(false);
     if reading == Reading::PastDamage {
         db.set_wal_recovery_mode(DBRecoveryMode::SkipAnyCorruptedRecord);
     }
-    if reading != Reading::Whole {
-        db.set_paranoid_checks(false);
-        db.set_track_and_verify_wals_in_manifest(false);
-    }
-    let db = DB::open_cf_descriptors_read_only(&db, path, families, false)?;
+    db.set_paranoid_checks(false);
+    db.set_track_and_verify_wals_in_manifest(false);
+    let db = DB::open_cf_descriptors(&db, path, families)?;
     notes.done.store(true, Ordering::Relaxed);
     Ok(Opened { db, memory, notes })
 }
@@ -185,11 +200,19 @@ fn configured(
     if let Some(env) = env {
         common.set_env(env);
     }
-    let families = [
+    let families = families_of(&common, cache, options);
+    (database_options(common, memory, notes, options), families)
+}
+
+fn families_of(
+    common: &rocksdb::Options,
+    cache: &Cache,
+    options: &Options,
+) -> [ColumnFamilyDescriptor; 2] {
+    [
         ColumnFamilyDescriptor::new(SMALL, small_options(common.clone(), cache)),
         ColumnFamilyDescriptor::new(MESSAGES, message_options(common.clone(), cache, options)),
-    ];
-    (database_options(common, memory, notes, options), families)
+    ]
 }
 
 fn database_options(

@@ -10,7 +10,7 @@ use crate::{
     error::OpenError,
     options::Options,
     recovery::{Loading, database_error, read_mark},
-    schema::{self, Reading},
+    schema,
 };
 
 /// A data directory as its last broker left it.
@@ -42,7 +42,7 @@ pub struct StorageStat {
 pub fn stat(dir: &Path, options: &Options) -> Result<StorageStat, OpenError> {
     let directory = Directory::claim_existing(dir)?;
     let synced = read_mark(&directory, options)?;
-    let opened = schema::open_to_read(&directory.rocksdb(), options, Reading::Whole)
+    let opened = schema::open_to_read(&directory.rocksdb(), options)
         .map_err(|error| database_error(dir, error))?;
     let loading = Loading {
         db: &opened.db,

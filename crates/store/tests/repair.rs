@@ -10,6 +10,7 @@ use leveret_core::{
     ids::{QueueId, Seq, Timestamp},
     message::{Message, MessageParts},
     record::{Attempts, MetaChange, QueueRecord, Write},
+    stream::SEGMENT_STARTS,
 };
 use leveret_store::{OpenError, Options, repair, stat};
 use leveret_wire::value::{FieldTable, FieldValue};
@@ -138,27 +139,66 @@ fn quorum_queues_and_streams_keep_what_is_not_persistent() {
             arguments: FieldTable::new().with("x-queue-type", FieldValue::text(queue_type)),
             ..queue_record(QUEUE)
         };
-        let message = Message::new(MessageParts {
-            exchange: b"",
-            routing_key: b"jobs",
-            properties: &[0, 0],
-            body: b"one".to_vec().into(),
-            persistent: false,
-            priority: None,
-        });
-        broker.commit([
-            Write::Meta(MetaChange::PutQueue(queue)),
-            Write::Put {
-                queue: QUEUE,
-                priority: 0,
-                seq: Seq::new(1),
-                enqueued_at: Timestamp::new(1),
-                message,
-            },
-        ]);
+        let message = |body: &'static [u8]| {
+            Message::new(MessageParts {
+                exchange: b"",
+                routing_key: b"jobs",
+                properties: &[0, 0],
+                body: body.into(),
+                persistent: false,
+                priority: None,
+            })
+        };
+        let put = |priority, body| Write::Put {
+            queue: QUEUE,
+            priority,
+            seq: Seq::new(1),
+            enqueued_at: Timestamp::new(1),
+            message: message(body),
+        };
+        broker.commit([Write::Meta(MetaChange::PutQueue(queue)), put(0, b"one")]);
+        if queue_type == "stream" {
+            broker.commit([put(SEGMENT_STARTS, b"12345678")]);
+        }
         drop(broker);
         let found = repair(dir.path(), &Options::default()).unwrap();
         assert_eq!(found.messages, 1, "{found}");
-        assert_eq!(Broker::open(dir.path()).bodies(QUEUE), ["one"]);
+        let broker = Broker::open(dir.path());
+        assert_eq!(broker.bodies(QUEUE), ["one"]);
+        let state = broker.recovered.queues[0].1;
+        assert_eq!((state.messages, state.body_bytes), (1, 3), "{queue_type}");
+        let marks = broker.read_in_pages(QUEUE, SEGMENT_STARTS, 10).len();
+        assert_eq!(marks, usize::from(queue_type == "stream"));
     }
+}
+
+#[test]
+fn a_database_with_many_logs_is_repaired() {
+    let dir = data_dir();
+    // Small buffers: every few commits there is a new log, and the database keeps account of them.
+    let options = Options {
+        write_buffer_bytes: 64 << 10,
+        ..Options::default()
+    };
+    let mut broker = Broker::open_with(dir.path(), &options);
+    broker.commit([put_queue(QUEUE)]);
+    for seq in 0..2000 {
+        broker.commit([put(seq, vec![b'x'; 1000]), state(seq + 1, seq + 1)]);
+    }
+    drop(broker);
+    let logs = |of: &std::path::Path| {
+        let entries = fs::read_dir(of.join("rocksdb")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().path());
+        names
+            .filter(|path| path.extension().is_some_and(|kind| kind == "log"))
+            .count()
+    };
+    assert!(logs(dir.path()) > 1, "{} logs", logs(dir.path()));
+    let found = repair(dir.path(), &options).unwrap();
+    assert_eq!(
+        (found.messages, found.left_behind.len()),
+        (2000, 0),
+        "{found}"
+    );
+    assert_eq!(Broker::open(dir.path()).seqs(QUEUE).len(), 2000);
 }
