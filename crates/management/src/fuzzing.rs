@@ -1,10 +1,6 @@
 //! What must hold for any request, as functions over bytes: the fuzz targets and the tests run them.
 //!
 //! Not part of the API; there with the feature `fuzzing` only.
-#![expect(
-    clippy::missing_panics_doc,
-    reason = "to panic when something does not hold is all that these do"
-)]
 
 use std::net::Ipv4Addr;
 

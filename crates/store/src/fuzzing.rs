@@ -1,10 +1,6 @@
 //! What must hold for any stored value, as a function over bytes: the fuzz target and a test run it.
 //!
 //! Not part of the API; there with the feature `fuzzing` only.
-#![expect(
-    clippy::missing_panics_doc,
-    reason = "to panic when something does not hold is all that this does"
-)]
 
 use bytes::BytesMut;
 
@@ -178,11 +174,7 @@ fn row<T: std::fmt::Debug>(
 
 #[cfg(test)]
 #[path = "../../../fuzz/src/mutation.rs"]
-#[expect(
-    clippy::indexing_slicing,
-    unreachable_pub,
-    reason = "made for tests, and for a library of its own"
-)]
+#[expect(unreachable_pub, reason = "in its own place the fuzz targets reach it")]
 mod mutation;
 
 #[cfg(test)]
