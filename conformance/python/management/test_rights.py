@@ -46,6 +46,7 @@ UNTRIED = {
     "x/node/close-connections",
     "x/node/disk-free-limit",
     "x/node/memory-limit",
+    "x/node/plugins",
     "x/node/reset",
     "x/node/start-app",
     "x/node/stop",

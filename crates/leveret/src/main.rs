@@ -92,6 +92,7 @@ fn serve(arguments: &Arguments, as_rabbitmq: bool) -> ExitCode {
         let plugins = rabbitmq_server::enabled_plugins(&loaded.environment);
         rabbitmq_server::settle(&mut settings, &node, plugins.is_some());
         boot.plugins = plugins.unwrap_or_default();
+        settings.event_exchange |= rabbitmq_server::has_event_exchange(&boot.plugins);
     }
     match run::run(&settings, boot) {
         Ok(()) => ExitCode::SUCCESS,

@@ -85,6 +85,11 @@ pub(crate) fn enabled_plugins(environment: &Environment) -> Option<Vec<String>> 
     Some(plugins(&text))
 }
 
+/// Whether the plugin is among them that is the event exchange.
+pub(crate) fn has_event_exchange(plugins: &[String]) -> bool {
+    plugins.iter().any(|name| name == "rabbitmq_event_exchange")
+}
+
 /// The atoms of an Erlang list, or the names between commas. Comments begin with `%`.
 fn plugins(text: &str) -> Vec<String> {
     let lines = text

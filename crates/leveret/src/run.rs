@@ -227,6 +227,7 @@ fn node_options(settings: &Settings) -> NodeOptions {
         consumer_timeout_millis: settings.consumer_timeout.0,
         is_seeded: settings.definitions.is_none(),
         is_strict: settings.compat_strict,
+        tells_events: settings.event_exchange,
     }
 }
 

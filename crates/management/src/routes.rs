@@ -504,6 +504,11 @@ pub(crate) const ROUTES: &[Route] = &[
         &[("PUT", Administrator)],
     ),
     route(
+        "x/node/plugins",
+        "Takes the list of enabled plugins",
+        &[("PUT", Administrator)],
+    ),
+    route(
         "x/node/queues",
         "Queues, with what the command line shows",
         &[("GET", Administrator)],

@@ -284,10 +284,12 @@ async fn outcome(
         && of_node == "node"
     {
         let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
-        return control::answer(node, api.as_deref(), &request, &rest).await;
+        let work = control::answer(node, api.as_deref(), &request, &rest);
+        return visitor.actor().acts(work).await;
     }
     let api = api.ok_or_else(Refused::stopped)?;
-    routes::carry_out(&api, &visitor, &request).await
+    let work = routes::carry_out(&api, &visitor, &request);
+    visitor.actor().acts(work).await
 }
 
 async fn body_of(request: &Request, body: Body, bytes_max: usize) -> Result<Bytes, Refused> {

@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc};
 use axum::http::{HeaderMap, StatusCode, header};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use leveret_core::{directory::Directory, rights::Rights};
-use leveret_runtime::{Broker, LoginOver};
+use leveret_runtime::{Actor, Broker, LoginOver};
 use leveret_wire::value::ShortString;
 use tracing::warn;
 
@@ -25,6 +25,9 @@ pub(crate) enum Needs {
     /// `administrator`.
     Administrator,
 }
+
+/// Who acts when the command line does.
+const COMMAND_LINE: &str = "rmq-cli";
 
 /// A user of the API.
 #[derive(Debug, Clone)]
@@ -52,6 +55,15 @@ impl Visitor {
             tags: vec!["administrator".to_owned()],
             is_of_machine: true,
         }
+    }
+
+    /// In whose name things are done for the visitor.
+    pub(crate) fn actor(&self) -> Actor {
+        Actor::named(if self.is_of_machine {
+            ShortString::from_static(COMMAND_LINE)
+        } else {
+            self.name.clone()
+        })
     }
 
     /// What the visitor may do in a vhost.

@@ -155,12 +155,17 @@ impl Broker {
             let handle = services.registry.vhost(&vhost.name).unwrap_or_else(|| {
                 let handle = VhostHandle::new(Vhost::new(vhost.name.clone()), services.clone());
                 services.registry.add_vhost(handle.clone());
+                for exchange in handle.snapshot().exchanges() {
+                    services.tell_exchange(exchange.record());
+                }
                 handle
             });
             handle.set_traced(vhost.tracing);
+            let before = services.access.directory();
             let Ok(changes) = services.access.change(&applier, |directory| {
                 Ok::<_, std::convert::Infallible>(directory.put_vhost(vhost))
             });
+            services.tell_changes(&changes, &before);
             services.send_metadata(changes.into_iter().map(Write::Meta).collect());
         }
         self.services().metadata_stored().await;
@@ -203,6 +208,10 @@ impl Broker {
             let Ok(changes) = services.access.change(&applier, |directory| {
                 Ok::<_, std::convert::Infallible>(directory.delete_vhost(name))
             });
+            if let [vhost, with_it @ ..] = changes.as_slice() {
+                services.tell_changes(with_it, &directory);
+                services.tell_changes(std::slice::from_ref(vhost), &directory);
+            }
             writes.extend(changes.into_iter().map(Write::Meta));
             // Its policies went with it, and must not meet a later vhost of the name.
             let policies = Policies::of(&services.access.directory());
@@ -261,12 +270,16 @@ impl Broker {
                 .then_some(handle)
                 .ok_or(OpenRefused::NoPermission)
         };
-        opened().inspect_err(|_| services.connections.remove(facts.id))
+        opened().inspect_err(|_| {
+            services.connections.remove(facts.id);
+        })
     }
 
     /// The connection does not count any more; its socket may still be open.
     pub fn close_connection(&self, facts: &ConnectionFacts) {
-        self.services().connections.remove(facts.id);
+        if self.services().connections.remove(facts.id) {
+            self.services().tell_closed(facts);
+        }
     }
 
     /// `channel.open`.
@@ -274,7 +287,11 @@ impl Broker {
     /// # Errors
     ///
     /// When the user or the node has as many as they may.
-    pub fn open_channel(&self, facts: &ConnectionFacts) -> Result<(), ChannelRefused> {
+    pub fn open_channel(
+        &self,
+        facts: &ConnectionFacts,
+        channel: u16,
+    ) -> Result<(), ChannelRefused> {
         let directory = self.directory();
         let of_user = directory
             .user(&facts.user)
@@ -282,12 +299,20 @@ impl Broker {
         let of_node = self.services().node.channel_max;
         self.services()
             .connections
-            .add_channel(facts.id, of_user, of_node)
+            .add_channel(facts.id, of_user, of_node)?;
+        self.services().tell_channel(facts, channel);
+        Ok(())
     }
 
     /// A channel of this connection ended.
-    pub fn close_channel(&self, facts: &ConnectionFacts) {
+    pub fn close_channel(&self, facts: &ConnectionFacts, channel: u16) {
         self.services().connections.remove_channel(facts.id);
+        self.services().tell_channel_gone(facts, channel);
+    }
+
+    /// A channel ended because its connection does, and counts as long as that.
+    pub fn end_channel(&self, facts: &ConnectionFacts, channel: u16) {
+        self.services().tell_channel_gone(facts, channel);
     }
 
     /// Every open connection.
@@ -322,7 +347,9 @@ impl Broker {
         let has_changed = {
             let services = self.services();
             let applier = services.access.lock();
+            let before = services.access.directory();
             let changes = services.access.change(&applier, change)?;
+            services.tell_changes(&changes, &before);
             let has_changed = !changes.is_empty();
             services.send_metadata(changes.into_iter().map(Write::Meta).collect());
             has_changed

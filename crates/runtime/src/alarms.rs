@@ -219,6 +219,11 @@ impl Alarms {
         *self.alarm.borrow()
     }
 
+    /// Tells of every change.
+    pub(crate) fn watch(&self) -> watch::Receiver<Alarm> {
+        self.alarm.subscribe()
+    }
+
     pub(crate) fn gauges(&self) -> Gauges {
         *self.gauges.lock()
     }

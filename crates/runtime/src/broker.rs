@@ -40,6 +40,7 @@ use crate::{
     clock::Clock,
     connections::Connections,
     delay_handle::DelayHandle,
+    events::{self, Events},
     logins::{LoginCounts, LoginOver, Logins},
     outbox::Outbox,
     policies::Policies,
@@ -106,6 +107,8 @@ pub struct NodeOptions {
     pub is_seeded: bool,
     /// New queues are refused that RabbitMQ permits for the time being only.
     pub is_strict: bool,
+    /// What happens to connections, queues, users and so on goes to the exchange `amq.rabbitmq.event`.
+    pub tells_events: bool,
 }
 
 impl Default for NodeOptions {
@@ -124,6 +127,7 @@ impl Default for NodeOptions {
             consumer_timeout_millis: ACK_TIMEOUT_MILLIS,
             is_seeded: true,
             is_strict: false,
+            tells_events: false,
         }
     }
 }
@@ -160,6 +164,7 @@ pub(crate) struct Services {
     pub(crate) publishing: Publishing,
     data_dir: Option<PathBuf>,
     pub(crate) node: NodeOptions,
+    pub(crate) events: Events,
     pub(crate) alarms: Arc<Alarms>,
     /// The number of the next queue, in whichever vhost.
     next_queue_id: AtomicU64,
@@ -322,6 +327,7 @@ impl Broker {
             publishing: Publishing::default(),
             data_dir: options.data_dir.clone(),
             node: options.node.clone(),
+            events: Events::new(options.node.tells_events, Clock.now()),
             alarms,
             next_queue_id: AtomicU64::new(recovered.next_queue_id.get()),
             metadata_sent: Mutex::new(0),
@@ -329,6 +335,8 @@ impl Broker {
             relief,
         });
         tasks.push(tokio::spawn(arrivals.run(services.clone())).abort_handle());
+        let alarm = services.alarms.watch();
+        tasks.push(tokio::spawn(services.clone().tell_alarms(alarm)).abort_handle());
         let broker = Self {
             services,
             last_connection: AtomicU64::new(0),
@@ -645,6 +653,12 @@ impl Broker {
                 queues,
                 bindings,
             } = std::mem::take(in_vhost.of(vhost.name()));
+            // Before its bindings, which are stored. It is not: whether it is there is said at every start.
+            if self.services.events.is_on()
+                && vhost.name() == self.services.node.default_vhost.as_str()
+            {
+                vhost.restore_exchange(events::exchange(vhost.name().clone()));
+            }
             exchanges
                 .iter()
                 .for_each(|record| vhost.restore_exchange(record.clone()));

@@ -275,13 +275,14 @@ impl Connections {
     }
 
     /// The connection is gone with all its channels; nothing if it was never added.
-    pub(crate) fn remove(&self, id: ConnectionId) {
+    /// `false` then.
+    pub(crate) fn remove(&self, id: ConnectionId) -> bool {
         let open = &mut *self.open.lock();
         let Some(Entry {
             facts, channels, ..
         }) = open.by_id.remove(&id)
         else {
-            return;
+            return false;
         };
         open.churn.connections_closed += 1;
         open.churn.channels_closed += channels;
@@ -299,6 +300,7 @@ impl Connections {
                 open.of_user.remove(&facts.user);
             }
         }
+        true
     }
 
     /// Counts a channel unless there are too many.

@@ -21,6 +21,7 @@ mod clock;
 mod connections;
 mod delay_handle;
 mod endpoint;
+mod events;
 mod firehose;
 mod history;
 mod logins;
@@ -53,6 +54,7 @@ pub use self::{
     },
     delay_handle::DelayHandle,
     endpoint::Endpoint,
+    events::{Actor, ConsumerFacts, LoginFacts, Tuned},
     firehose::PublishedBy,
     logins::{LoginCounts, LoginOver},
     names::generate_name,

@@ -27,11 +27,22 @@ pub struct User {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LoginRefused {
     /// No such user, or another password.
-    #[error("user or password is wrong")]
+    #[error("invalid credentials")]
     Credentials,
     /// The user may log in from loopback only.
-    #[error("this user may only connect from loopback addresses")]
+    #[error("can only connect via localhost")]
     NotLoopback,
+}
+
+impl LoginRefused {
+    /// Who is refused and why, in RabbitMQ's words.
+    #[must_use]
+    pub fn told_of(self, user: &str) -> String {
+        match self {
+            Self::Credentials => format!("user '{user}' - {self}"),
+            Self::NotLoopback => format!("user '{user}' {self}"),
+        }
+    }
 }
 
 /// Checks a login. `loopback_users` may come from this machine only.

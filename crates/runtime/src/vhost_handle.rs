@@ -37,6 +37,7 @@ use parking_lot::Mutex;
 use crate::{
     broker::Services,
     delay_handle::DelayHandle,
+    events::Actor,
     firehose::{Handed, PublishedBy},
     history::Histories,
     outbox::Outbox,
@@ -456,7 +457,12 @@ impl VhostHandle {
         let count_before = count(&vhost);
         let changes = vhost.bind(binding.clone(), connection)?;
         let remembers = vhost.exchange(&binding.source)?.history_length().is_some();
-        if !remembers || count(&vhost) == count_before {
+        let is_new = count(&vhost) != count_before;
+        if !is_new {
+            // That it was asked for again is told as well.
+            self.services.tell_bound(binding);
+        }
+        if !remembers || !is_new {
             self.publish(vhost, changes);
             return Ok(());
         }
@@ -824,8 +830,9 @@ impl VhostHandle {
             .unwrap_or_default();
         for queue in queues {
             if let Some(handle) = self.services.registry.queue(queue) {
+                let delete = || self.delete(&mut applier, handle.record(), false, false);
                 // Without conditions nothing refuses the deletion.
-                let _ = self.delete(&mut applier, handle.record(), false, false);
+                let _ = Actor::nobody().does(delete);
             }
         }
     }
@@ -912,6 +919,13 @@ impl VhostHandle {
         }
         writes.extend(snapshot.everything_deleted().into_iter().map(Write::Meta));
         self.end_delays(&writes);
+        if self.services.events.is_on() {
+            let nothing = Vhost::new(self.name.clone());
+            self.services.tell_difference(&snapshot, &nothing);
+            for exchange in nothing.exchanges() {
+                self.services.tell_exchange_gone(exchange.record());
+            }
+        }
         self.snapshot.store(Arc::new(Vhost::new(self.name.clone())));
         self.version.fetch_add(1, Ordering::AcqRel);
         self.forget_histories();
@@ -1010,8 +1024,33 @@ impl VhostHandle {
     fn replace(&self, vhost: Vhost, writes: Vec<Write>) {
         self.end_delays(&writes);
         self.services.send_metadata(writes);
-        self.snapshot.store(Arc::new(vhost));
+        let vhost = Arc::new(vhost);
+        let before = self.snapshot.swap(vhost.clone());
         self.version.fetch_add(1, Ordering::AcqRel);
+        if self.services.events.is_on() {
+            self.services.tell_difference(&before, &vhost);
+        }
+    }
+
+    /// An exchange of the broker's own is there from now on; it is not stored.
+    pub(crate) fn put_own_exchange(&self, exchange: ExchangeRecord) {
+        let _applier = self.applier.lock();
+        let mut vhost = Vhost::clone(&self.snapshot.load());
+        if vhost.exchange(&exchange.name).is_err() {
+            vhost.restore_exchange(exchange);
+            self.publish(vhost, Vec::new());
+        }
+    }
+
+    /// An exchange of the broker's own goes with its bindings.
+    pub(crate) async fn remove_own_exchange(&self, name: &ShortString) {
+        {
+            let _applier = self.applier.lock();
+            let mut vhost = Vhost::clone(&self.snapshot.load());
+            let changes = vhost.remove_own_exchange(name);
+            self.publish(vhost, changes);
+        }
+        self.services.metadata_stored().await;
     }
 
     /// Exchanges that are deleted keep no messages any more.

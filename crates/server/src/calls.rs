@@ -11,9 +11,9 @@ use leveret_core::{
     vhost,
 };
 use leveret_runtime::{
-    Broker, ChannelRefused, ChannelState, ConnectionFacts, ConnectionState, ConsumerState,
-    Endpoint, LoginOver, OpenRefused, QueueHandle, ReplyAddress, TlsFacts, TrafficCounts,
-    VhostHandle,
+    Actor, Broker, ChannelRefused, ChannelState, ConnectionFacts, ConnectionState, ConsumerFacts,
+    ConsumerState, Endpoint, LoginFacts, LoginOver, OpenRefused, QueueHandle, ReplyAddress,
+    TlsFacts, TrafficCounts, Tuned, VhostHandle,
 };
 use leveret_session::{
     Answer, Call, ChannelCounts, ChannelEnd, ChannelStatus, ConnectionStatus, Consume,
@@ -40,6 +40,10 @@ pub(crate) struct Calls {
     tls: Option<Box<TlsFacts>>,
     /// What the client said of itself, and how it logged in; until the vhost is opened.
     introduction: Option<(FieldTable, &'static str)>,
+    /// Who acts, once they have logged in.
+    pub(crate) actor: Actor,
+    /// Tag and queue of those consumers that an event told of.
+    told_consumers: BTreeMap<ConsumerId, (ShortString, ShortString)>,
     /// Arguments of those consumers that have some.
     consumer_arguments: BTreeMap<ConsumerId, FieldTable>,
     /// Of the channels that consume replies, one each.
@@ -50,6 +54,8 @@ pub(crate) struct Calls {
 #[derive(Debug)]
 pub(crate) enum Afterwards {
     Nothing,
+    /// The connection is open, and what was agreed stands.
+    TellOpened,
     /// The consumer may be served: its consume-ok comes first.
     Serve(Arc<QueueHandle>, ConsumerId),
     /// Consumers of the channel that wait for room may have some: its qos-ok comes first.
@@ -59,7 +65,7 @@ pub(crate) enum Afterwards {
 }
 
 impl Calls {
-    pub(crate) const fn new(
+    pub(crate) fn new(
         id: ConnectionId,
         peer: Endpoint,
         local: Endpoint,
@@ -77,6 +83,8 @@ impl Calls {
             local,
             tls,
             introduction: None,
+            actor: Actor::default(),
+            told_consumers: BTreeMap::new(),
             consumer_arguments: BTreeMap::new(),
             reply_addresses: BTreeMap::new(),
         }
@@ -90,8 +98,11 @@ impl Calls {
     ) -> (Answer, Afterwards) {
         let answer = match call {
             Call::Login(login) => self.login(login),
-            Call::OpenVhost { vhost, user } => self.open_vhost(&vhost, &user, stage),
-            Call::OpenChannel(_) => self.open_channel(),
+            Call::OpenVhost { vhost, user } => {
+                let answer = self.open_vhost(&vhost, &user, stage);
+                return (answer, Afterwards::TellOpened);
+            }
+            Call::OpenChannel(key) => self.open_channel(key.channel),
             Call::CatchUp | Call::UpdateSecret { .. } => Answer::Done,
             Call::Commit(_) => Answer::Committed {
                 accepted: self.outbox.committed().await,
@@ -100,7 +111,7 @@ impl Calls {
                 stage.forget(end.channel);
                 self.release(&end);
                 if let Some(facts) = &self.facts {
-                    self.broker.close_channel(facts);
+                    self.broker.close_channel(facts, end.channel.channel);
                 }
                 Answer::Done
             }
@@ -120,6 +131,7 @@ impl Calls {
                 self.outbox
                     .remove_consumers(|known| *known == cancel.consumer);
                 self.consumer_arguments.remove(&cancel.consumer);
+                self.tell_consumers_gone(|consumer| *consumer == cancel.consumer);
                 Answer::Done
             }
             Call::SharePrefetch(asked) => {
@@ -224,6 +236,9 @@ impl Calls {
     pub(crate) fn end(&mut self, channels: &[ChannelEnd]) {
         for end in channels {
             self.release(end);
+            if let Some(facts) = &self.facts {
+                self.broker.end_channel(facts, end.channel.channel);
+            }
         }
         if let Some(vhost) = &self.vhost {
             vhost.connection_gone(self.id);
@@ -245,8 +260,20 @@ impl Calls {
             }
         };
         self.broker.note_login(LoginOver::Amqp, admitted.is_ok());
+        let facts = LoginFacts {
+            connection: self.id,
+            user: name,
+            mechanism: login.mechanism.name(),
+            peer: &self.peer,
+            local: &self.local,
+            is_encrypted: self.tls.is_some(),
+        };
+        let refused = admitted.as_ref().err();
+        let refused = refused.map(|reason| reason.told_of(&name.to_string()));
+        self.broker.tell_login(facts, refused.as_deref());
         match admitted {
             Ok(user) => {
+                self.actor.is(&user.name);
                 self.introduction = Some((login.client_properties, login.mechanism.name()));
                 Answer::LoggedIn {
                     user: user.name,
@@ -290,11 +317,34 @@ impl Calls {
         }
     }
 
-    fn open_channel(&self) -> Answer {
+    /// The connection is open.
+    pub(crate) fn tell_opened(&self, status: &ConnectionStatus) {
+        if let Some(facts) = &self.facts {
+            let tuned = Tuned {
+                channel_max: status.channel_max,
+                frame_max: status.frame_max,
+                heartbeat_secs: status.heartbeat_secs,
+            };
+            self.broker.tell_opened(facts, tuned);
+        }
+    }
+
+    fn tell_consumers_gone(&mut self, is_gone: impl Fn(&ConsumerId) -> bool) {
+        let Some(vhost) = &self.vhost else {
+            return;
+        };
+        let gone = self.told_consumers.extract_if(.., |id, _| is_gone(id));
+        for (id, (tag, queue)) in gone {
+            self.broker
+                .tell_consumer_gone(id.channel, &tag, &queue, vhost.name());
+        }
+    }
+
+    fn open_channel(&self, channel: u16) -> Answer {
         let Some(facts) = &self.facts else {
             return Answer::Done;
         };
-        let refusal = match self.broker.open_channel(facts) {
+        let refusal = match self.broker.open_channel(facts, channel) {
             Ok(()) => return Answer::Done,
             Err(ChannelRefused::UserLimit(max)) => OpenRefusal::UserChannels {
                 user: facts.user.clone(),
@@ -423,6 +473,21 @@ impl Calls {
         {
             Ok(queue) => {
                 self.outbox.add_consumer(consumer, queue.clone());
+                if self.broker.tells_events() {
+                    let record = queue.record();
+                    self.broker.tell_consumer(&ConsumerFacts {
+                        channel: consumer.channel,
+                        tag: &consume.tag,
+                        queue: &record.name,
+                        vhost: &record.vhost,
+                        no_ack,
+                        exclusive,
+                        prefetch,
+                        arguments: &consume.arguments,
+                    });
+                    let told = (consume.tag, record.name.clone());
+                    self.told_consumers.insert(consumer, told);
+                }
                 if !consume.arguments.is_empty() {
                     self.consumer_arguments.insert(consumer, consume.arguments);
                 }
@@ -489,6 +554,7 @@ impl Calls {
 
     fn release(&mut self, end: &ChannelEnd) {
         let ChannelEnd { channel, queues } = end;
+        self.tell_consumers_gone(|consumer| consumer.channel == *channel);
         self.reply_addresses.remove(channel);
         self.consumer_arguments
             .retain(|consumer, _| consumer.channel != *channel);

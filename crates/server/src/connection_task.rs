@@ -109,7 +109,8 @@ async fn serve(accepted: Accepted) {
         outbox,
     };
     let stop_writer = writer.abort_handle();
-    if contained_task(reader.run(writer)).await.is_err() {
+    let actor = reader.calls.actor.clone();
+    if contained_task(actor.acts(reader.run(writer))).await.is_err() {
         error!("a bug of the broker has ended this connection");
         // What it held goes back, as far as that is known.
         let _ = contained(|| reader.let_go());
@@ -203,6 +204,11 @@ impl Reader {
                     outbox.with(|outgoing| session.answer(now, answer, outgoing));
                     match afterwards {
                         Afterwards::Nothing => {}
+                        Afterwards::TellOpened => {
+                            if self.broker.tells_events() {
+                                self.calls.tell_opened(&self.session.status());
+                            }
+                        }
                         Afterwards::Serve(queue, consumer) => queue.resume(consumer),
                         Afterwards::Wake(channel) => outbox.wake(channel),
                         Afterwards::TellCancelled(consumers) => {

@@ -111,6 +111,17 @@ impl Vhost {
         }))
     }
 
+    /// Removes an exchange that the broker made for itself, with its bindings.
+    pub fn remove_own_exchange(&mut self, name: &ShortString) -> Vec<MetaChange> {
+        if self.exchange(name).is_err() {
+            return Vec::new();
+        }
+        self.finish(Removal {
+            doomed: vec![name.clone()],
+            ..Removal::default()
+        })
+    }
+
     /// Removes a queue with all bindings to it, and auto-delete exchanges that had no others. That the
     /// queue is gone is for its state machine to write down.
     pub fn remove_queue(&mut self, record: &QueueRecord) -> Vec<MetaChange> {

@@ -178,6 +178,17 @@ fn change(
     let before = enabled()?;
     let after = to(&before);
     write(&enabled_plugins_file(), &after).map_err(|error| unreadable(&error))?;
+    if is_online {
+        let enabled = json!({ "enabled": with_implied(&after) });
+        let answer = client.try_ask("PUT", "x/node/plugins", Some(&enabled));
+        // A broker that was stopped by stop_app reads the file when it starts.
+        match answer {
+            Ok(answer) if !answer.is_good() && answer.status != 503 => {
+                return Err(Failure::error(UNAVAILABLE, answer.why()));
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
     let effective = |names: &[String]| {
         let mut names = with_implied(names);
         names.retain(|name| is_known(name));

@@ -378,6 +378,12 @@ settings! {
             range: (1, 255),
             keys: &[in_form("loopback_users.$user", Named), key("loopback_users")],
         }
+        /// Whether what happens to connections, queues, users and so on is told as messages of the exchange
+        /// `amq.rabbitmq.event`; as rabbitmq-server also if the plugin rabbitmq_event_exchange is enabled
+        event_exchange: bool {
+            value_name: "BOOL",
+            default: "false",
+        }
         /// Connections that may be open at once
         connection_max: Option<u64> {
             value_name: "N",

@@ -19,6 +19,9 @@ use crate::{
     server::Api,
 };
 
+/// The plugin that is the event exchange.
+const EVENT_EXCHANGE: &str = "rabbitmq_event_exchange";
+
 /// The longest that one request waits for a phase.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
@@ -96,6 +99,15 @@ async fn of_broker(
             }
             list.retain(|object| is_in_asked(request, &object["vhost"]));
             Ok(lists::whole(request, list))
+        }
+        ("PUT", ["plugins"]) => {
+            let object = request.object()?;
+            let Some(Value::Array(enabled)) = object.get("enabled") else {
+                return Err(Refused::key_missing("enabled"));
+            };
+            let is_on = enabled.iter().any(|name| name == EVENT_EXCHANGE);
+            api.broker.set_event_exchange(is_on).await;
+            Ok(Reply::NoContent)
         }
         ("PUT", ["memory-limit"]) => {
             let memory = amount(request)?;
