@@ -304,6 +304,7 @@ impl Broker {
             }
         }));
         let clock = Arc::new(Clock::default());
+        let events = Events::new(options.node.tells_events, clock.now());
         let timers = Arc::new(Timers::default());
         let (transfers, arrivals) = Transfers::new();
         let mut tasks = vec![
@@ -327,7 +328,7 @@ impl Broker {
             publishing: Publishing::default(),
             data_dir: options.data_dir.clone(),
             node: options.node.clone(),
-            events: Events::new(options.node.tells_events, Clock.now()),
+            events,
             alarms,
             next_queue_id: AtomicU64::new(recovered.next_queue_id.get()),
             metadata_sent: Mutex::new(0),
