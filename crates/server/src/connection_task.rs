@@ -110,7 +110,10 @@ async fn serve(accepted: Accepted) {
     };
     let stop_writer = writer.abort_handle();
     let actor = reader.calls.actor.clone();
-    if contained_task(actor.acts(reader.run(writer))).await.is_err() {
+    if contained_task(actor.acts(reader.run(writer)))
+        .await
+        .is_err()
+    {
         error!("a bug of the broker has ended this connection");
         // What it held goes back, as far as that is known.
         let _ = contained(|| reader.let_go());
