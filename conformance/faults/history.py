@@ -106,5 +106,34 @@ class History:
         )
 
 
+class Tally(History):
+    """The same for one publisher and one consumer and any number of messages: only what is next is remembered. Every message
+    has to come once and in order, which is checked at once; after a crash from where it went on."""
+
+    def __init__(self):
+        super().__init__()
+        self.confirmed_count = self.refused_count = self.delivered_count = self.acked_count = 0
+        self._next = 1
+
+    def answered(self, publisher, number, accepted):
+        if accepted:
+            self.confirmed_count += 1
+        else:
+            self.refused_count += 1
+
+    def delivered(self, session, found, redelivered):
+        assert found is not None, "a damaged message was delivered"
+        assert found[1] == self._next, f"number {found[1]} came, and {self._next} was next"
+        self._next += 1
+        self.delivered_count += 1
+
+    def acked(self, ids):
+        self.acked_count += len(ids)
+
+    def check(self, in_order=True, may_lose=frozenset()):
+        assert self.delivered_count == self.acked_count
+        assert self.delivered_count >= self.confirmed_count, f"{self.delivered_count} of {self.confirmed_count} came"
+
+
 def some(ids):
     return ", ".join(str(each) for each in sorted(ids)[:5])
