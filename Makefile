@@ -10,7 +10,7 @@ export PATH := $(PATH):$(if $(CARGO_HOME),$(CARGO_HOME),$(HOME)/.cargo)/bin
 # cargo with the RocksDB that scripts/rocksdb has built.
 cargo := scripts/cargo
 
-.PHONY: run test check fix build fuzz faults bench
+.PHONY: run test check fix build fuzz faults bench neighbours sbom
 
 # The broker, on port 5672.
 run:
@@ -37,6 +37,16 @@ faults: build
 bench:
 	@scripts/setup test
 	scripts/bench $(BENCH)
+
+# What a good client notices of attacks, for the table in docs/security.md. Ten minutes on a quiet machine; NEIGHBOURS=churn runs
+# one of them.
+neighbours: build
+	@scripts/setup test
+	LEVERET_BIN=$(CARGO_TARGET_DIR)/release/leveret python3 conformance/hostile/neighbours.py $(NEIGHBOURS)
+
+# The parts of the program, as CycloneDX, into leveret.cdx.json.
+sbom:
+	scripts/sbom leveret.cdx.json
 
 # Only reads.
 check:

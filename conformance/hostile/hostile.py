@@ -77,6 +77,9 @@ class Case:
         """Shown in the summary."""
         self.notes.append(text)
 
+    def skip(self, text):
+        raise Skip(f"not run: {text}")
+
     def check_brokers(self):
         for broker in self.brokers:
             assert "panicked at" not in broker.logged(), "the broker panicked"

@@ -3,12 +3,16 @@
 import base64
 import hashlib
 import os
+import pathlib
 import socket
 import stat
 
 from peer import Api, Peer, raw_http, until
 
 MARK = "pl4nted-s3cret"
+
+# Who has no rights of their own on any system.
+NOBODY = 65534
 
 
 def sc42_no_secret_is_ever_told(case):
@@ -102,3 +106,36 @@ def sc57_a_repeating_event_does_not_fill_the_disk(case):
     assert each < 1000
     lines = broker.logged().splitlines()
     assert all(line[:4].isdigit() for line in lines), "one event is one line"
+
+
+def sc62_any_user_on_a_root_that_nobody_can_write_to(case):
+    """Nobody's rights, no capabilities, no way to more of them, and only its own directory to write to."""
+    if os.geteuid() != 0:
+        case.skip("needs root to become somebody else")
+    os.chown(case.scratch, NOBODY, NOBODY)
+    # The program may stand where only root can come: in the namespace it stands beside the data too.
+    program = case.scratch / "program"
+    program.touch()
+    confine = f"""
+        set -e
+        mount --bind {case.scratch} {case.scratch}
+        mount --bind "$1" {program}
+        mount -o remount,ro,bind /
+        shift
+        exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs \
+            {program} "$@"
+    """
+    wrapper = ["unshare", "--mount", "--propagation", "private", "sh", "-c", confine, "sh"]
+    broker = case.broker(wrapper=wrapper, env={"LEVERET_RUN_DIR": str(case.scratch)})
+    status = pathlib.Path(f"/proc/{broker.pid}/status").read_text()
+    facts = dict(line.split(":\t") for line in status.splitlines() if ":\t" in line)
+    assert facts["Uid"].split() == [str(NOBODY)] * 4, facts["Uid"]
+    assert (facts["CapEff"], facts["CapBnd"], facts["NoNewPrivs"]) == ("0" * 16, "0" * 16, "1"), facts
+    peer = Peer(broker.port).open()
+    queue = peer.queue("kept", durable=True)
+    peer.ask("confirm.select", "confirm.select-ok")
+    peer.publish(b"kept", routing_key=queue, properties={"delivery_mode": 2}).expect("basic.ack")
+    peer.hang_up()
+    broker.stop()
+    broker.start(limit=20)
+    assert Peer(broker.port).open().ask("basic.get", "basic.get-ok", queue=queue).arguments["message_count"] == 0
