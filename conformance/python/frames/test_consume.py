@@ -177,6 +177,10 @@ def test_a_negative_consumer_timeout_is_refused(channel, name):
         ("stream", "x-consumer-timeout", 1000),
         ("classic", "x-stream-offset", "first"),
         ("quorum", "x-stream-offset", "first"),
+        ("classic", "x-stream-filter", "a"),
+        ("quorum", "x-stream-filter", "a"),
+        ("classic", "x-stream-match-unfiltered", True),
+        ("quorum", "x-stream-match-unfiltered", True),
     ],
 )
 def test_an_argument_of_another_queue_type_is_refused(channel, name, kind, argument, value):

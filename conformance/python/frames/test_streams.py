@@ -252,6 +252,75 @@ def test_a_cancelled_consumer_gets_nothing_more(channel, filled):
     channel.expect_nothing()
 
 
+# --- filters
+
+
+@pytest.fixture
+def chosen(channel, stream) -> str:
+    """Messages with a value to be chosen by and without; each confirmed, so that each is a chunk of RabbitMQ's."""
+    channel.select_confirms()
+    for number, value in enumerate(["a", "b", None, "a", "c"], start=1):
+        channel.publish("", stream, value or "none", {"headers": {"x-stream-filter-value": value} if value else {}})
+        channel.confirms(number, number)
+    return stream
+
+
+CHOICES = {
+    "one": ({"x-stream-filter": "a"}, "a a"),
+    "several": ({"x-stream-filter": ["b", "c"]}, "b c"),
+    "members that are no strings": ({"x-stream-filter": ["a", 5]}, "a a"),
+    "with those that say nothing": ({"x-stream-filter": "a", "x-stream-match-unfiltered": True}, "a none a"),
+    "no bool": ({"x-stream-filter": "a", "x-stream-match-unfiltered": "yes"}, "a a"),
+    "empty": ({"x-stream-filter": ""}, "none"),
+    "nothing to choose by": ({"x-stream-match-unfiltered": True}, "a b none a c"),
+    "number": ({"x-stream-filter": 5}, "a b none a c"),
+    "bytes": ({"x-stream-filter": Value("x", b"a")}, "a b none a c"),
+}
+
+
+@pytest.mark.parametrize("arguments, wanted", CHOICES.values(), ids=CHOICES.keys())
+def test_a_filter_chooses_by_the_value_of_a_message(channel, chosen, arguments, wanted):
+    _consume(channel, chosen, **arguments)
+    bodies = channel.bodies(len(wanted.split()))
+    assert bodies == wanted.split()
+    # What comes now and is not wanted is passed over too; to some every value is.
+    channel.publish_all("", chosen, ["last"], {"headers": {"x-stream-filter-value": "b"}})
+    channel.publish_all("", chosen, ["end"], {"headers": {"x-stream-filter-value": bodies[0]}} if "none" != bodies[0] else {})
+    is_wanted = "b" in bodies
+    assert channel.bodies(1 + is_wanted) == ["last", "end"][1 - is_wanted :]
+
+
+def test_what_a_filter_leaves_out_costs_no_room(channel, chosen):
+    _consume(channel, chosen, prefetch=1, **{"x-stream-filter": "a"})
+    for tag, offset in ((1, 0), (2, 3)):
+        delivery = channel.expect("basic.deliver")
+        assert (delivery.delivery_tag, delivery.headers.plain()["x-stream-offset"]) == (tag, offset)
+        channel.ack(tag)
+    channel.expect_nothing(chosen)
+
+
+@pytest.mark.beyond
+def test_a_filter_chooses_message_by_message(channel, stream):
+    # RabbitMQ chooses chunks: some that are not wanted come along.
+    bodies = [f"{number % 7}" for number in range(700)]
+    with channel.connection.in_one_write():
+        for body in bodies:
+            channel.publish("", stream, body, {"headers": {"x-stream-filter-value": body}})
+    _consume(channel, stream, prefetch=1000, **{"x-stream-filter": ["3"]})
+    assert channel.bodies(100) == ["3"] * 100
+    channel.expect_nothing(stream)
+
+
+def test_a_value_that_is_no_string_is_none_or_fatal(channel, stream):
+    channel.publish("", stream, "number", {"headers": {"x-stream-filter-value": 5}})
+    try:
+        _consume(channel, stream, **{"x-stream-filter": "a", "x-stream-match-unfiltered": True})
+        assert channel.bodies(1) == ["number"]
+    except ConnectionClosed as fatal:
+        # RabbitMQ falls over it.
+        assert fatal.close.code == 541
+
+
 # --- messages
 
 

@@ -8,7 +8,9 @@ use crate::{
     queue::ConsumerSettings,
     record::QueueRecord,
     refusal::Refusal,
-    stream::{StreamStart, X_STREAM_OFFSET},
+    stream::{
+        StreamFilter, StreamStart, X_STREAM_FILTER, X_STREAM_MATCH_UNFILTERED, X_STREAM_OFFSET,
+    },
 };
 
 const PRIORITY: &str = "x-priority";
@@ -19,12 +21,12 @@ const KNOWN: [(&str, &[QueueType]); 5] = [
     (PRIORITY, &[QueueType::Classic, QueueType::Quorum]),
     (TIMEOUT, &[QueueType::Quorum]),
     (X_STREAM_OFFSET, &[QueueType::Stream]),
-    ("x-stream-filter", &[QueueType::Stream]),
-    ("x-stream-match-unfiltered", &[QueueType::Stream]),
+    (X_STREAM_FILTER, &[QueueType::Stream]),
+    (X_STREAM_MATCH_UNFILTERED, &[QueueType::Stream]),
 ];
 
 /// How a consumer is to be served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Consuming {
     /// Messages are handed out to whoever is next.
     Taking(ConsumerSettings),
@@ -34,6 +36,8 @@ pub enum Consuming {
         prefetch: u16,
         /// Where it starts.
         start: StreamStart,
+        /// Which messages it wants; all of them without.
+        filter: Option<StreamFilter>,
     },
 }
 
@@ -105,6 +109,7 @@ impl Consuming {
         Ok(Self::Reading {
             prefetch: settings.prefetch,
             start,
+            filter: StreamFilter::of(arguments),
         })
     }
 }

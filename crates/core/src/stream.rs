@@ -28,6 +28,7 @@
 
 mod append;
 mod ask;
+mod filter;
 mod offset_header;
 mod readers;
 mod reading;
@@ -40,6 +41,7 @@ use bytes::BytesMut;
 
 pub use self::{
     ask::{Ask, Told},
+    filter::{StreamFilter, X_STREAM_FILTER, X_STREAM_MATCH_UNFILTERED},
     settings::{SEGMENT_BYTES_DEFAULT, StreamSettings},
     start::{StreamStart, StreamSubscription, X_STREAM_OFFSET},
 };
@@ -145,7 +147,7 @@ impl Stream {
                 consumer,
                 settings,
             } => {
-                let answer = self.subscribe(consumer, settings.prefetch, StreamStart::Next);
+                let answer = self.subscribe(consumer, settings.prefetch, StreamStart::Next, None);
                 effects.answers.push((request, answer));
             }
             Command::SubscribeStream(subscription) => {
@@ -154,8 +156,9 @@ impl Stream {
                     consumer,
                     prefetch,
                     start,
+                    filter,
                 } = *subscription;
-                let answer = self.subscribe(consumer, prefetch, start);
+                let answer = self.subscribe(consumer, prefetch, start, filter);
                 effects.answers.push((request, answer));
             }
             Command::Resume { consumer } => self.readers.resume(consumer),
@@ -305,7 +308,13 @@ impl Stream {
         self.readers.check(self.committed)
     }
 
-    fn subscribe(&mut self, consumer: ConsumerId, prefetch: u16, start: StreamStart) -> Answer {
+    fn subscribe(
+        &mut self,
+        consumer: ConsumerId,
+        prefetch: u16,
+        start: StreamStart,
+        filter: Option<StreamFilter>,
+    ) -> Answer {
         if self.is_deleted {
             return Answer::Deleted(0);
         }
@@ -318,7 +327,7 @@ impl Stream {
             StreamStart::Offset(offset) => Ok(Seq::new(offset).max(head)),
             StreamStart::Since(at) => Err(Since { at, until: next }),
         };
-        self.readers.add(consumer, prefetch, at);
+        self.readers.add(consumer, prefetch, at, filter);
         Answer::Subscribed
     }
 

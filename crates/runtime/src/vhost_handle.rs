@@ -737,14 +737,17 @@ impl VhostHandle {
                 consumer,
                 settings,
             },
-            Consuming::Reading { prefetch, start } => {
-                Command::SubscribeStream(Box::new(StreamSubscription {
-                    request,
-                    consumer,
-                    prefetch,
-                    start,
-                }))
-            }
+            Consuming::Reading {
+                prefetch,
+                start,
+                filter,
+            } => Command::SubscribeStream(Box::new(StreamSubscription {
+                request,
+                consumer,
+                prefetch,
+                start,
+                filter,
+            })),
         };
         match handle.ask(subscribe).await {
             Some(Answer::Subscribed) => Ok(handle),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::READS_MAX;
+use super::{READS_MAX, StreamFilter};
 use crate::{
     ids::{ChannelKey, ConsumerId, Seq, Timestamp},
     message::Message,
@@ -29,6 +29,8 @@ pub(super) struct Since {
 pub(super) struct Reader {
     prefetch: u32,
     unsettled: u32,
+    /// Other messages are passed over.
+    pub(super) filter: Option<Box<StreamFilter>>,
     /// What it gets next; or the time of it, until the position is known.
     pub(super) at: Result<Seq, Since>,
     /// What was read for it; the first one stands at its place or behind.
@@ -102,13 +104,20 @@ impl Readers {
     }
 
     /// Adds a paused reader.
-    pub(super) fn add(&mut self, id: ConsumerId, prefetch: u16, at: Result<Seq, Since>) {
+    pub(super) fn add(
+        &mut self,
+        id: ConsumerId,
+        prefetch: u16,
+        at: Result<Seq, Since>,
+        filter: Option<StreamFilter>,
+    ) {
         let reader = Reader {
             prefetch: match prefetch {
                 0 => u32::MAX,
                 bound => bound.into(),
             },
             unsettled: 0,
+            filter: filter.map(Box::new),
             at,
             page: VecDeque::new(),
             page_bytes: 0,

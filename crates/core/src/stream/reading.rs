@@ -70,6 +70,13 @@ impl Stream {
             };
             reader.at = Ok(at.next());
             turn = turn.saturating_sub(message.memory_bytes());
+            if reader
+                .filter
+                .as_ref()
+                .is_some_and(|filter| !filter.wants(&message))
+            {
+                continue;
+            }
             let delivery = Delivery {
                 consumer: id,
                 // A reader's deliveries have numbers of their own, none of which comes twice.

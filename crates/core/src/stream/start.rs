@@ -5,6 +5,7 @@ use leveret_wire::{
     value::{FieldTable, FieldValue},
 };
 
+use super::StreamFilter;
 use crate::{
     arguments::max_age_millis,
     ids::{ConsumerId, Timestamp},
@@ -31,7 +32,7 @@ pub enum StreamStart {
 }
 
 /// A reader and where it starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamSubscription {
     /// Who asks.
     pub request: RequestId,
@@ -41,6 +42,8 @@ pub struct StreamSubscription {
     pub prefetch: u16,
     /// Where it starts.
     pub start: StreamStart,
+    /// Which messages it wants; all of them without.
+    pub filter: Option<StreamFilter>,
 }
 
 impl StreamStart {

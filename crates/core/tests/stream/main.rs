@@ -7,6 +7,7 @@
 
 mod committed_only;
 mod credit;
+mod filter;
 mod offsets;
 mod random_commands;
 mod reading_behind;

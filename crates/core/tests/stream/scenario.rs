@@ -10,7 +10,7 @@ use leveret_core::{
         Answer, Command, Confirm, Depth, Effects, Outcome, Refilled, RequestId, StoredMessage,
     },
     record::{MetaChange, QueueState, Write},
-    stream::{Ask, Stream, StreamSettings, StreamStart, StreamSubscription, Told},
+    stream::{Ask, Stream, StreamFilter, StreamSettings, StreamStart, StreamSubscription, Told},
 };
 use leveret_wire::{
     content::{BasicProperties, RawProperties},
@@ -324,6 +324,16 @@ impl StreamScenario {
         prefetch: u16,
         start: StreamStart,
     ) -> ConsumerId {
+        self.subscribe_filtered(number, prefetch, start, None)
+    }
+
+    pub(crate) fn subscribe_filtered(
+        &mut self,
+        number: u16,
+        prefetch: u16,
+        start: StreamStart,
+        filter: Option<StreamFilter>,
+    ) -> ConsumerId {
         let consumer = Self::reader(number);
         self.last += 1;
         let subscription = StreamSubscription {
@@ -331,6 +341,7 @@ impl StreamScenario {
             consumer,
             prefetch,
             start,
+            filter,
         };
         self.submit(vec![Command::SubscribeStream(Box::new(subscription))]);
         self.submit(vec![Command::Resume { consumer }]);
