@@ -111,3 +111,14 @@ def test_an_exchange_reached_through_a_binding_asks_its_alternate_too(channel, n
     channel.bind(queue, alternate)
     channel.publish(outer, "k", "body")
     assert channel.drain(queue) == ["body"]
+
+
+def test_what_the_alternate_takes_is_acked(channel, name):
+    alternate, exchange, queue = name(), name(), channel.exclusive_queue()
+    channel.call("exchange.declare", exchange=alternate, type="fanout")
+    channel.call("exchange.declare", exchange=exchange, type="direct", arguments={"alternate-exchange": alternate})
+    channel.bind(queue, alternate)
+    channel.select_confirms()
+    channel.publish(exchange, "nowhere", "body", mandatory=True)
+    assert channel.confirms(1, 1) == {1: "ack"}
+    assert channel.drain(queue) == ["body"]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from .client import ConnectionClosed
 from .wire import HEADER, encode_header
 
 pytestmark = pytest.mark.channels
@@ -424,6 +425,18 @@ def test_answers_come_in_the_order_of_the_methods(channel):
 
 
 # --- reply texts
+
+
+def test_a_reply_text_is_cut_between_characters(connection, channel):
+    queue = "ü" * 127
+    channel.send("queue.declare", queue=queue, passive=True)
+    try:
+        closed = channel.expect("channel.close")
+    except ConnectionClosed as fatal:
+        # RabbitMQ counts characters, writes more than 255 bytes and falls over it.
+        assert fatal.close.code == 541
+    else:
+        assert closed.reply_text == f"NOT_FOUND - no queue '{'ü' * 115}..."
 
 
 @pytest.mark.parametrize("length", [100, 200, 255])

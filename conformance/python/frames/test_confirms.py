@@ -110,6 +110,13 @@ def test_a_full_queue_that_rejects_nacks(publisher):
     assert publisher.drain(queue) == ["fits"]
 
 
+def test_a_nack_of_the_broker_says_requeue_as_the_method_has_it_by_default(publisher):
+    full = publisher.exclusive_queue(x_max_length=0, x_overflow="reject-publish")
+    publisher.publish("", full, "body")
+    nack = publisher.expect("basic.nack")
+    assert (nack.delivery_tag, nack.requeue) == (1, True)
+
+
 def test_one_rejecting_queue_is_enough_for_a_nack(publisher, name):
     exchange, taking = name(), publisher.exclusive_queue()
     full = publisher.exclusive_queue(x_max_length=0, x_overflow="reject-publish")

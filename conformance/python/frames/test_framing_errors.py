@@ -204,6 +204,39 @@ def test_short_strings_of_methods_must_be_utf_8(connection, channel, method, arg
     connection.expect_close(501, "FRAME_ERROR - Malformed UTF-8 in shortstr", (0, 0))
 
 
+@pytest.mark.parametrize(
+    "method, arguments",
+    [
+        ("connection.close", {"reply_text": b"\xff"}),
+        ("connection.update-secret", {"reason": b"\xff"}),
+        ("queue.declare", {"queue": b"\xff"}),
+    ],
+    ids=["close", "update-secret", "a method that does not belong there"],
+)
+def test_a_malformed_string_on_channel_0_names_its_method(connection, method, arguments):
+    connection.send(0, method, **arguments)
+    connection.expect_close(501, "FRAME_ERROR - Malformed UTF-8 in shortstr", method)
+
+
+def test_a_malformed_string_on_a_channel_that_is_not_open_names_none(connection):
+    connection.send(9, "queue.declare", queue=b"\xff")
+    connection.expect_close(501, "FRAME_ERROR - Malformed UTF-8 in shortstr", (0, 0))
+
+
+def test_short_strings_of_methods_may_have_a_nul(channel, name):
+    queue = name("\0end")
+    assert channel.declare_queue(queue, exclusive=True).queue == queue
+    channel.publish("", queue, "body")
+    assert channel.get(queue).body == b"body"
+
+
+def test_the_exchange_of_a_publish_need_not_be_utf_8(channel):
+    channel.publish(b"\xff\xfe", "k", "body")
+    closed = channel.expect("channel.close")
+    # What cannot be shown as text is not shown, but it is a missing exchange.
+    assert (closed.reply_code, closed.class_id, closed.method_id) == (404, 60, 40)
+
+
 def test_the_routing_key_of_a_publish_need_not_be_utf_8(channel):
     channel.publish("", b"\xff\xfe", "body", mandatory=True)
     returned = channel.expect("basic.return")

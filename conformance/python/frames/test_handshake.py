@@ -179,6 +179,21 @@ def _start_ok_of_size(endpoint, size: int) -> bytes:
     return start_ok(size - len(start_ok(0)))
 
 
+@pytest.mark.slow
+def test_any_octet_but_zero_makes_a_capability_true(dial, endpoint):
+    refusals = {7: dial(), 0: dial()}
+    for octet, connection in refusals.items():
+        connection.greet()
+        connection.send(
+            0,
+            "connection.start-ok",
+            client_properties=b"\x0ccapabilitiesF\x00\x00\x00\x1f\x1cauthentication_failure_closet" + bytes([octet]),
+            response=f"\0{endpoint.user}\0wrong",
+        )
+    refusals[7].expect_close(403, REFUSED.format("PLAIN"), (0, 0))
+    assert refusals[0].outcome(timeout=SILENT_DROP) == Dropped()
+
+
 # --- mechanisms
 
 
@@ -219,6 +234,15 @@ def test_a_refused_login_is_told_to_clients_that_can_take_it(dial, endpoint, use
     connection.send_start_ok(response=response)
     connection.expect_close(403, REFUSED.format("PLAIN"), (0, 0))
     connection.expect_end(timeout=2)
+
+
+@pytest.mark.slow
+def test_a_refused_login_ends_also_without_close_ok(dial, endpoint):
+    connection = dial()
+    connection.greet()
+    connection.send_start_ok(response=f"\0{endpoint.user}\0wrong")
+    assert connection.expect("connection.close").reply_code == 403
+    connection.expect_end(timeout=SILENT_DROP)
 
 
 def test_a_refused_amqplain_login_names_its_mechanism(dial, endpoint):

@@ -52,6 +52,12 @@ def test_a_silent_client_is_dropped_without_a_close_and_others_are_not(connect):
     assert all(connection.is_healthy() for case, connection in cases.items() if case != "silent")
 
 
+def test_a_silent_client_is_not_dropped_within_two_intervals(connect):
+    connection, start = connect(heartbeat=2), time.monotonic()
+    assert connection.outcome(timeout=12) == Dropped()
+    assert time.monotonic() - start >= 4
+
+
 def test_no_heartbeats_come_when_none_are_agreed(connect):
     connection = connect(heartbeat=0)
     assert _frames_within(connection, 2.5) == []
@@ -67,3 +73,16 @@ def test_a_closed_socket_does_not_wait_for_ever(connect):
     # Neither the end of the socket nor close-ok comes; the heartbeat interval bounds the patience.
     for connection in (by_client, by_broker):
         connection.expect_end()
+
+
+@pytest.mark.parametrize("heartbeat", [0, 60])
+def test_without_a_short_interval_a_closed_socket_waits_half_a_minute(connect, heartbeat):
+    by_client, by_broker = connect(heartbeat=heartbeat), connect(heartbeat=heartbeat)
+    start = time.monotonic()
+    by_client.send(0, "connection.close", reply_code=200)
+    by_client.await_close_ok()
+    by_broker.send(0, "channel.open")
+    assert by_broker.expect("connection.close").reply_code == 504
+    for connection in (by_client, by_broker):
+        connection.expect_end(timeout=40)
+        assert time.monotonic() - start >= 29

@@ -119,6 +119,9 @@ CONFIGURE_ONLY = {
     "queue.bind from": (lambda c: c.queue_bind("no-q", "w-x", "k"), "read access to exchange 'w-x'"),
     "exchange.bind": (lambda c: c.exchange_bind("c-x", "r-x", "k"), "write access to exchange 'c-x'"),
     "exchange.unbind": (lambda c: c.exchange_unbind("w-x", "c-x", "k"), "read access to exchange 'c-x'"),
+    "queue.unbind from": (lambda c: c.queue_unbind("no-q", "w-x", "k"), "read access to exchange 'w-x'"),
+    "exchange.bind from": (lambda c: c.exchange_bind("w-x", "c-x", "k"), "read access to exchange 'c-x'"),
+    "exchange.unbind to": (lambda c: c.exchange_unbind("c-x", "r-x", "k"), "write access to exchange 'c-x'"),
     "queue.purge": (lambda c: c.queue_purge("w-q"), "read access to queue 'w-q'"),
     "basic.get": (lambda c: c.basic_get("w-q"), "read access to queue 'w-q'"),
     "basic.consume": (lambda c: c.basic_consume("w-q", print), "read access to queue 'w-q'"),
@@ -229,6 +232,34 @@ def test_topic_permissions_bound_the_keys(somebody):
     assert somebody.refused(bind("no.1")) == somebody.access_refused(what)
     # Nothing is said about other exchanges.
     somebody.does(lambda c: c.basic_publish("amq.direct", "no.1", b""))
+
+
+def test_topic_permissions_bound_the_keys_of_an_unbind(somebody):
+    somebody.may(".*", ".*", ".*")
+    somebody.may_use_topics("amq.topic", ".*", "^yes")
+
+    def unbind(channel):
+        channel.queue_declare("q", exclusive=True)
+        channel.queue_unbind("q", "amq.topic", "no.1")
+
+    what = "read access to topic 'no.1' in exchange 'amq.topic'"
+    assert somebody.refused(unbind) == somebody.access_refused(what)
+
+
+def test_what_is_wrong_with_a_publish_is_told_in_this_order(somebody):
+    somebody.may(".*", "^(may-|amq\\.topic$)", ".*")
+    somebody.may_use_topics("amq.topic", "^yes", ".*")
+    foreign = pika.BasicProperties(user_id="another")
+    large, cc = b"x" * 16777217, pika.BasicProperties(user_id="another", headers={"CC": "no array"})
+    may_not = somebody.access_refused("write access to exchange 'amq.direct'")
+    assert "message size" in somebody.refused(lambda c: c.basic_publish("amq.direct", "k", large))[1]
+    assert somebody.refused(lambda c: c.basic_publish("amq.direct", "k", b"", foreign)) == may_not
+    assert somebody.refused(lambda c: c.basic_publish("no-such", "k", b""))[0] == 403
+    assert somebody.refused(lambda c: c.basic_publish("may-be-missing", "k", b"", foreign))[0] == 404
+    assert "invalid message" in somebody.refused(lambda c: c.basic_publish("amq.topic", "no.1", b"", cc))[1]
+    topic = somebody.access_refused("write access to topic 'no.1' in exchange 'amq.topic'")
+    assert somebody.refused(lambda c: c.basic_publish("amq.topic", "no.1", b"", foreign)) == topic
+    assert "user_id property" in somebody.refused(lambda c: c.basic_publish("amq.topic", "yes.1", b"", foreign))[1]
 
 
 def test_a_key_in_cc_is_checked_too(somebody):

@@ -1,7 +1,10 @@
 """Message properties, bodies and their sizes."""
 
+import re
+
 import pytest
 
+from .client import Close
 from .wire import HEADER, Value, encode_header
 
 pytestmark = pytest.mark.framing
@@ -82,6 +85,11 @@ def test_any_timestamp_comes_back(channel, timestamp):
 
 def test_flag_bit_1_is_ignored(channel):
     assert _through_a_queue(channel, b"\x00\x02").properties == {}
+
+
+def test_the_flag_for_further_flags_is_not_supported(connection, channel):
+    channel.publish("", "nowhere", "body", b"\x00\x01\x00\x00")
+    connection.expect_outcome(Close(541, re.compile("INTERNAL_ERROR.*", re.S)), better=[Close(501)])
 
 
 @pytest.mark.parametrize("size", [0, 1, 8183, 8184, 8185, 131064, 131065, 1_000_000])

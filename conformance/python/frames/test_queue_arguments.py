@@ -328,3 +328,25 @@ def test_a_word_for_no_type_is_compared_as_it_stands(channel, name, word):
     where = f"for queue '{queue}' in vhost '{channel.vhost}'"
     text = f"PRECONDITION_FAILED - inequivalent arg 'x-queue-type' {where}: received 'classic' but current is '{word}'"
     channel.expect_close(406, text, "queue.declare")
+
+
+@pytest.mark.parametrize(
+    "kind, shown",
+    [
+        ("a\n\"\\", '"unsupported queue type \'a\\n\\"\\\\\'"'),
+        ("ü", "\"unsupported queue type 'ü'\""),
+        ("€", str(list(map(ord, "unsupported queue type '€'"))).replace(" ", "")),
+    ],
+)
+def test_a_text_in_a_refusal_is_told_as_erlang_prints_it(channel, kind, shown):
+    channel.send("queue.declare", queue="never-made", exclusive=True, arguments={"x-queue-type": kind})
+    where = f"for queue 'never-made' in vhost '{channel.vhost}'"
+    text = f"PRECONDITION_FAILED - invalid arg 'x-queue-type' {where}: {shown}"
+    channel.expect_close(406, text if len(text) <= 255 else text[:252] + "...", "queue.declare")
+
+
+def test_a_negative_queue_version_is_negative_first(channel):
+    channel.send("queue.declare", queue="never-made", exclusive=True, arguments={"x-queue-version": -1})
+    where = f"for queue 'never-made' in vhost '{channel.vhost}'"
+    text = f"PRECONDITION_FAILED - invalid arg 'x-queue-version' {where}: {{value_negative,-1}}"
+    channel.expect_close(406, text, "queue.declare")

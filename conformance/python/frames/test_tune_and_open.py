@@ -96,6 +96,13 @@ def test_a_vhost_must_be_named_exactly(dial, vhost):
     connection.expect_end(timeout=2)
 
 
+@pytest.mark.parametrize("arguments", [{"virtual_host": b"\xff"}, {"virtual_host": "/", "capabilities": b"\xff"}])
+def test_a_malformed_string_of_open_is_a_frame_error_of_open(dial, arguments):
+    connection = _tuned(dial())
+    connection.send(0, "connection.open", **arguments)
+    connection.expect_close(501, "FRAME_ERROR - Malformed UTF-8 in shortstr", "connection.open")
+
+
 def test_the_other_fields_of_open_do_not_matter(dial):
     connection = _tuned(dial())
     connection.send(0, "connection.open", virtual_host=connection.vhost, capabilities="anything", insist=True)

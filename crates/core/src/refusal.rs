@@ -218,6 +218,16 @@ pub enum Refusal {
         /// RabbitMQ's name of it.
         feature: &'static str,
     },
+    /// Something RabbitMQ is to stop doing, and does not do here because the configuration says so.
+    #[error(
+        "Feature `{feature}` is deprecated.\nIts use is not permitted per the configuration (overriding \
+         the default, which is permitted):\n    \"deprecated_features.permit.{feature} = false\"\nIts \
+         use will not be permitted by default in a future release"
+    )]
+    FeatureNotPermitted {
+        /// RabbitMQ's name of it.
+        feature: &'static str,
+    },
     /// `if-unused` on an object in use.
     #[error("{kind} '{name}' in vhost '{vhost}' in use")]
     InUse {
@@ -467,7 +477,9 @@ impl Refusal {
             | Self::UnsupportedCondition { .. }
             | Self::NotImplemented { .. } => ReplyCode::NotImplemented,
             Self::VhostDeleted { .. } => ReplyCode::ConnectionForced,
-            Self::DeprecatedFeature { .. } | Self::Storage { .. } => ReplyCode::InternalError,
+            Self::DeprecatedFeature { .. }
+            | Self::FeatureNotPermitted { .. }
+            | Self::Storage { .. } => ReplyCode::InternalError,
         }
     }
 }

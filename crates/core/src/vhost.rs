@@ -18,7 +18,7 @@ pub use self::{
     route::{Hold, Occasion, Remember, Routable, Route},
 };
 use crate::{
-    arguments::{self, QueueType},
+    arguments::{self, Permits, QueueType},
     exchange::{BindingId, Exchange},
     ids::ConnectionId,
     record::{BindingRecord, Destination, ExchangeKind, ExchangeRecord, MetaChange, QueueRecord},
@@ -45,8 +45,8 @@ pub struct Vhost {
     name: ShortString,
     /// What a queue is that may last and says nothing of its type.
     default_queue_type: QueueType,
-    /// Queues are refused that RabbitMQ is to refuse one day.
-    is_strict: bool,
+    /// What new queues may be that RabbitMQ is to refuse one day.
+    permits: Permits,
     exchanges: RedBlackTreeMapSync<ShortString, Exchange>,
     queues: RedBlackTreeMapSync<ShortString, Arc<QueueRecord>>,
     /// Which bindings lead to a destination; the source has the bindings themselves.
@@ -60,7 +60,7 @@ impl Vhost {
         let mut vhost = Self {
             name,
             default_queue_type: QueueType::Classic,
-            is_strict: false,
+            permits: Permits::default(),
             exchanges: RedBlackTreeMapSync::default(),
             queues: RedBlackTreeMapSync::default(),
             leading_to: RedBlackTreeMapSync::default(),
@@ -91,10 +91,9 @@ impl Vhost {
         self.default_queue_type = queue_type;
     }
 
-    /// Whether queues are refused whose time is over: those that neither last nor belong to a connection, and those
-    /// with a mode.
-    pub const fn set_strict(&mut self, is_strict: bool) {
-        self.is_strict = is_strict;
+    /// What new queues may be although its time is over.
+    pub const fn set_permits(&mut self, permits: Permits) {
+        self.permits = permits;
     }
 
     /// Puts back an exchange that was stored.

@@ -23,7 +23,7 @@ pub(crate) fn of(settings: &Settings) -> leveret_session::Settings {
             .cluster_name
             .clone()
             .unwrap_or_else(|| leveret_ctl::node_name(settings.node_name.as_deref())),
-        has_own_prefetch_only: settings.compat_strict,
+        has_own_prefetch_only: settings.compat_strict || !settings.permit_global_qos,
         mechanisms: mechanisms.collect(),
         anonymous_user: settings
             .anonymous_login_user

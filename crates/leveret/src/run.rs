@@ -12,7 +12,7 @@ use std::{
 use leveret_management::{
     BoundListener, Cors, HttpError, HttpSettings, ImportError, MessagesError, Node,
 };
-use leveret_runtime::{Amount, Limits, NodeOptions, StartError, StartOptions};
+use leveret_runtime::{Amount, Limits, NodeOptions, Permit, Permits, StartError, StartOptions};
 use leveret_server::{BindError, Listeners};
 use leveret_store::SyncMode;
 use leveret_tls::{Tls, TlsError};
@@ -226,8 +226,18 @@ fn node_options(settings: &Settings) -> NodeOptions {
         cluster_name: settings.cluster_name.clone(),
         consumer_timeout_millis: settings.consumer_timeout.0,
         is_seeded: settings.definitions.is_none(),
-        is_strict: settings.compat_strict,
         tells_events: settings.event_exchange,
+        permits: Permits {
+            transient_shared_queues: if settings.compat_strict {
+                Permit::WithdrawnByDefault
+            } else if settings.permit_transient_nonexcl_queues {
+                Permit::Given
+            } else {
+                Permit::WithdrawnByConfiguration
+            },
+            queue_mode: !settings.compat_strict,
+            master_locator: settings.permit_queue_master_locator,
+        },
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use leveret_core::{
-    arguments::{ACK_TIMEOUT_MILLIS, with_ack_timeout},
+    arguments::{ACK_TIMEOUT_MILLIS, Permits, with_ack_timeout},
     ids::{ConnectionId, QueueId, Timestamp},
     queue::Counters,
     record::{
@@ -105,10 +105,10 @@ pub struct NodeOptions {
     pub consumer_timeout_millis: u64,
     /// An empty directory stays empty: definitions will say who there is.
     pub is_seeded: bool,
-    /// New queues are refused that RabbitMQ permits for the time being only.
-    pub is_strict: bool,
     /// What happens to connections, queues, users and so on goes to the exchange `amq.rabbitmq.event`.
     pub tells_events: bool,
+    /// What new queues may be that RabbitMQ permits for the time being only, or not any more.
+    pub permits: Permits,
 }
 
 impl Default for NodeOptions {
@@ -126,8 +126,8 @@ impl Default for NodeOptions {
             cluster_name: None,
             consumer_timeout_millis: ACK_TIMEOUT_MILLIS,
             is_seeded: true,
-            is_strict: false,
             tells_events: false,
+            permits: Permits::default(),
         }
     }
 }

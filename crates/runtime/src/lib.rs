@@ -69,3 +69,4 @@ pub use self::{
     users::{LoginRefused, User, hash_password},
     vhost_handle::{QueueChurn, QueueDeleted, QueueStatus, Taken, VhostHandle, VhostRefusal},
 };
+pub use leveret_core::arguments::{Permit, Permits};

@@ -597,7 +597,7 @@ impl VhostHandle {
             let mut applier = self.applier.lock();
             self.check_alive(&applier)?;
             let mut vhost = Vhost::clone(&self.snapshot.load());
-            vhost.set_strict(self.services.node.is_strict);
+            vhost.set_permits(self.services.node.permits);
             let asked = self.with_default_type(asked);
             self.check_queue_limit(&vhost, &asked)?;
             let churn = &self.services.queue_churn;

@@ -180,13 +180,16 @@ impl RouteCache {
         targets
     }
 
-    /// The exchange could be published to.
-    pub(crate) fn check_exchange(&mut self, exchange: &ShortString) -> Result<(), Refusal> {
+    /// The exchange could be published to, with these keys.
+    pub(crate) fn check_exchange(
+        &mut self,
+        exchange: &ShortString,
+        keys: &[ShortString],
+    ) -> Result<(), Refusal> {
         self.refresh();
         self.check_write(exchange)?;
-        self.snapshot
-            .route(exchange, &[], &FieldTable::default)
-            .map(|_| ())
+        self.snapshot.route(exchange, &[], &FieldTable::default)?;
+        self.check_topics(exchange, keys)
     }
 
     fn found(&self, found: vhost::Route) -> Found {

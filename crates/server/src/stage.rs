@@ -528,8 +528,9 @@ impl Sink for Stage {
         &mut self,
         _channel: ChannelKey,
         exchange: &ShortString,
+        keys: &[ShortString],
     ) -> Result<(), Refusal> {
-        self.routes().check_exchange(exchange)
+        self.routes().check_exchange(exchange, keys)
     }
 
     fn rights(&mut self) -> Arc<Rights> {

@@ -303,13 +303,8 @@ impl ConnectionError {
             | Self::ExpectedMethod
             | Self::TooManyChannels { .. }
             | Self::LoginRefused { .. }
-            | Self::Method(MethodError::MalformedUtf8 { .. })
             | Self::Forced { .. } => false,
-            Self::Method(
-                MethodError::Unknown { .. }
-                | MethodError::Malformed { .. }
-                | MethodError::Table { .. },
-            )
+            Self::Method(_)
             | Self::UnimplementedMethod
             | Self::Content(_)
             | Self::ExpectedHeader

@@ -27,8 +27,8 @@ pub trait Sink {
     /// The exchange is missing or internal, or the user may not write to it.
     fn publish(&mut self, publish: Publish) -> Result<Routed, Refusal>;
 
-    /// What [`Self::publish`] would say of this exchange. Asked only for a publish that is refused for
-    /// another reason, because these refusals come first.
+    /// What [`Self::publish`] would say of this exchange and of these routing keys. Asked only for a publish that is
+    /// refused for another reason, because these refusals come first.
     ///
     /// # Errors
     ///
@@ -37,6 +37,7 @@ pub trait Sink {
         &mut self,
         channel: ChannelKey,
         exchange: &ShortString,
+        keys: &[ShortString],
     ) -> Result<(), Refusal>;
 
     /// What the user may do at this moment; asked for each method anew.

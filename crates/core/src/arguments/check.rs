@@ -3,8 +3,8 @@
 use leveret_wire::value::{FieldTable, FieldValue, ShortString};
 
 use super::{
-    ATTEMPT_COUNTING, DEAD_LETTER_EXCHANGE, DELIVERY_LIMIT, QUEUE_TYPE, QueueType, max_age_millis,
-    retry,
+    ATTEMPT_COUNTING, DEAD_LETTER_EXCHANGE, DELIVERY_LIMIT, QUEUE_TYPE, QueueType,
+    erlang_string::erlang_string, max_age_millis, retry,
 };
 use crate::{
     refusal::{ObjectKind, Refusal},
@@ -95,6 +95,9 @@ fn values<'a>() -> [(&'static str, ValueCheck<'a>); 30] {
     ]
 }
 
+/// Where a queue of a cluster was to begin once.
+const MASTER_LOCATOR: &[u8] = b"x-queue-master-locator";
+
 /// What this broker's own arguments are called begins with one of these.
 const OWN: [&str; 3] = ["x-expiry", ATTEMPT_COUNTING, "x-retry-"];
 
@@ -124,13 +127,45 @@ pub fn check_own_argument(key: &str, value: &FieldValue) -> Option<Result<(), St
     }))
 }
 
-/// Checks a new queue; `default` is its type if it asks for none. A strict check also refuses what RabbitMQ permits for
-/// the time being only.
+/// Whether something that RabbitMQ is to stop doing is done, and if not, who said so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permit {
+    /// It is done.
+    Given,
+    /// It is refused as it will be by default one day.
+    WithdrawnByDefault,
+    /// It is refused because the configuration says so.
+    WithdrawnByConfiguration,
+}
+
+/// What of the things that RabbitMQ does not do any more, or is to stop doing, is done for new queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Permits {
+    /// Queues that neither last nor belong to a connection.
+    pub transient_shared_queues: Permit,
+    /// `x-queue-mode`, which has no effect.
+    pub queue_mode: bool,
+    /// `x-queue-master-locator`, which has no effect.
+    pub master_locator: bool,
+}
+
+impl Default for Permits {
+    /// As RabbitMQ 4.3 has it.
+    fn default() -> Self {
+        Self {
+            transient_shared_queues: Permit::Given,
+            queue_mode: true,
+            master_locator: false,
+        }
+    }
+}
+
+/// Checks a new queue; `default` is its type if it asks for none.
 pub(crate) fn check_queue(
     asked: &QueueDeclare,
     vhost: &ShortString,
     default: QueueType,
-    is_strict: bool,
+    permits: Permits,
 ) -> Result<(), Refusal> {
     let check = Check {
         name: &asked.name,
@@ -144,10 +179,25 @@ pub(crate) fn check_queue(
             value_check(&check, key)?;
         }
     }
-    check.keys(queue_type, is_strict)?;
-    if is_strict && !asked.durable && !asked.exclusive {
+    check.keys(queue_type, permits.queue_mode)?;
+    if !asked.durable && !asked.exclusive {
+        match permits.transient_shared_queues {
+            Permit::Given => {}
+            Permit::WithdrawnByDefault => {
+                return Err(Refusal::DeprecatedFeature {
+                    feature: "transient_nonexcl_queues",
+                });
+            }
+            Permit::WithdrawnByConfiguration => {
+                return Err(Refusal::FeatureNotPermitted {
+                    feature: "transient_nonexcl_queues",
+                });
+            }
+        }
+    }
+    if !permits.master_locator && asked.arguments.get(MASTER_LOCATOR).is_some() {
         return Err(Refusal::DeprecatedFeature {
-            feature: "transient_nonexcl_queues",
+            feature: "queue_master_locator",
         });
     }
     if queue_type.is_lasting() {
@@ -200,7 +250,8 @@ impl Check<'_> {
             Some(b"" | b"undefined") => Ok(QueueType::Classic),
             Some(name) => QueueType::from_name(name).ok_or_else(|| {
                 let shown = FieldValue::text(name.to_vec());
-                self.invalid(QUEUE_TYPE, format!("\"unsupported queue type '{shown}'\""))
+                let detail = erlang_string(&format!("unsupported queue type '{shown}'"));
+                self.invalid(QUEUE_TYPE, detail)
             }),
         }
     }
@@ -208,12 +259,12 @@ impl Check<'_> {
     /// The first argument that another type takes and this one does not.
     ///
     /// As they were sent; where RabbitMQ adds the type that nobody named, it sorts them.
-    fn keys(&self, queue_type: QueueType, is_strict: bool) -> Result<(), Refusal> {
+    fn keys(&self, queue_type: QueueType, has_mode: bool) -> Result<(), Refusal> {
         // RabbitMQ limits deliveries of quorum queues only, and who names the counting knows this broker.
         let is_counting = self.arguments.get(ATTEMPT_COUNTING.as_bytes()).is_some();
         let is_taken = |key: &[u8]| {
             let is_limit = is_counting && key == DELIVERY_LIMIT.as_bytes();
-            let is_over = is_strict && key == b"x-queue-mode";
+            let is_over = !has_mode && key == b"x-queue-mode";
             (queue_type.takes(key) && !is_over) || (is_limit && queue_type == QueueType::Classic)
         };
         let is_of_others =
@@ -231,11 +282,6 @@ impl Check<'_> {
                 vhost: self.vhost.clone(),
                 arg: key.to_string(),
                 queue_type,
-            });
-        }
-        if self.arguments.get(b"x-queue-master-locator").is_some() {
-            return Err(Refusal::DeprecatedFeature {
-                feature: "queue_master_locator",
             });
         }
         Ok(())
@@ -324,6 +370,7 @@ impl Check<'_> {
     }
 
     fn version(&self, key: &'static str) -> Result<(), Refusal> {
+        self.not_negative(key)?;
         match self.integer(key)? {
             None | Some(2) => Ok(()),
             Some(version) => {

@@ -166,7 +166,7 @@ impl Vhost {
             self.compare_queue(known, durable, asked, default)?;
             return Ok((QueueDeclared::Known(known.clone()), Vec::new()));
         }
-        arguments::check_queue(&asked, &self.name, default, self.is_strict)?;
+        arguments::check_queue(&asked, &self.name, default, self.permits)?;
         let record = Arc::new(QueueRecord {
             id: next_id(),
             vhost: self.name.clone(),

@@ -1,7 +1,10 @@
 //! Arguments of new queues: what is taken, what is refused, and how.
 
 use leveret_core::{
-    arguments::{AttemptCounting, DeadLetter, Overflow, QueueSettings, QueueType, max_age_millis},
+    arguments::{
+        AttemptCounting, DeadLetter, Overflow, Permit, Permits, QueueSettings, QueueType,
+        max_age_millis,
+    },
     vhost::QueueDeclare,
 };
 use leveret_wire::value::{FieldTable, FieldValue, ShortString};
@@ -55,6 +58,20 @@ fn queue_types_are_exact() {
         "{unacceptable_type,signedint}",
     );
     expect_invalid("x-queue-type", FieldValue::Void, "{unacceptable_type,void}");
+}
+
+#[test]
+fn a_type_is_told_as_erlang_prints_strings() {
+    for (kind, detail) in [
+        ("a\n\"\\", r#""unsupported queue type 'a\n\"\\'""#),
+        ("ü", "\"unsupported queue type 'ü'\""),
+        (
+            "€",
+            "[117,110,115,117,112,112,111,114,116,101,100,32,113,117,101,117,101,32,116,121,112,101,32,39,8364,39]",
+        ),
+    ] {
+        expect_invalid("x-queue-type", text(kind), detail);
+    }
 }
 
 #[test]
@@ -516,7 +533,12 @@ fn a_strict_vhost_refuses_what_is_permitted_for_the_time_being_only() {
         ..queue("T")
     };
     let mode = || with(table("x-queue-mode", text("lazy")));
-    vhost.vhost.set_strict(true);
+    let strict = Permits {
+        transient_shared_queues: Permit::WithdrawnByDefault,
+        queue_mode: false,
+        ..Permits::default()
+    };
+    vhost.vhost.set_permits(strict);
     let feature = "INTERNAL_ERROR - Feature `transient_nonexcl_queues` is deprecated.\nBy default, this \
                    feature is not permitted anymore.\nThe feature will be removed from a future major \
                    RabbitMQ version, regardless of the configuration; actual version to be determined.\nTo \
@@ -541,9 +563,50 @@ fn a_strict_vhost_refuses_what_is_permitted_for_the_time_being_only() {
         .declare_queue(exclusive)
         .expect("it ends with its connection");
 
-    vhost.vhost.set_strict(false);
+    vhost.vhost.set_permits(Permits::default());
     vhost.declare_queue(mode()).expect("it is permitted");
     // What is there is found again.
-    vhost.vhost.set_strict(true);
+    vhost.vhost.set_permits(strict);
     vhost.declare_queue(mode()).expect("it is there");
+}
+
+#[test]
+fn a_configuration_that_withdraws_a_permit_is_named() {
+    let mut vhost = VhostScenario::new();
+    vhost.vhost.set_permits(Permits {
+        transient_shared_queues: Permit::WithdrawnByConfiguration,
+        ..Permits::default()
+    });
+    let transient = QueueDeclare {
+        durable: false,
+        ..with(table("x-queue-master-locator", text("random")))
+    };
+    let refusal = vhost.declare_queue(transient).expect_err("it is refused");
+    assert_eq!(refusal.reply_code().code(), 541);
+    let told = "Feature `transient_nonexcl_queues` is deprecated.\nIts use is not permitted per the configuration \
+                (overriding the default, which is permitted):\n    \
+                \"deprecated_features.permit.transient_nonexcl_queues = false\"\nIts use will not be permit";
+    assert!(refusal.to_string().starts_with(told), "{refusal}");
+}
+
+#[test]
+fn a_master_locator_that_is_permitted_may_be_anything_on_a_classic_queue() {
+    for value in [text("random"), text("nonsense"), FieldValue::Int(5)] {
+        let mut vhost = VhostScenario::new();
+        vhost.vhost.set_permits(Permits {
+            master_locator: true,
+            ..Permits::default()
+        });
+        let declared = vhost.declare_queue(with(table("x-queue-master-locator", value)));
+        assert!(declared.is_ok(), "{declared:?}");
+    }
+}
+
+#[test]
+fn a_version_below_zero_is_said_to_be_that() {
+    expect_invalid(
+        "x-queue-version",
+        FieldValue::Int(-1),
+        "{value_negative,-1}",
+    );
 }

@@ -471,6 +471,25 @@ settings! {
             value_name: "BOOL",
             default: "false",
         }
+        /// Whether consumers of a channel may share a prefetch (`basic.qos` with `global`); if not, it is one of each
+        /// consumer. RabbitMQ permits it only if told to
+        permit_global_qos: bool {
+            value_name: "BOOL",
+            default: "true",
+            keys: &[key("deprecated_features.permit.global_qos")],
+        }
+        /// Whether there may be new queues that neither last nor are exclusive
+        permit_transient_nonexcl_queues: bool {
+            value_name: "BOOL",
+            default: "true",
+            keys: &[key("deprecated_features.permit.transient_nonexcl_queues")],
+        }
+        /// Whether classic queues take `x-queue-master-locator`, which has no effect
+        permit_queue_master_locator: bool {
+            value_name: "BOOL",
+            default: "false",
+            keys: &[key("deprecated_features.permit.queue_master_locator")],
+        }
     }
 
     "TLS" {

@@ -446,3 +446,18 @@ fn any_text_is_lines_or_told_to_be_none() {
         configuration::configuration,
     );
 }
+
+#[test]
+fn what_rabbitmq_is_told_to_permit_of_its_past_is_permitted_or_refused_here() {
+    let settings = Scenario::conf(
+        "deprecated_features.permit.global_qos = false\n\
+         deprecated_features.permit.transient_nonexcl_queues = false\n\
+         deprecated_features.permit.queue_master_locator = true\n",
+    )
+    .load()
+    .settings()
+    .expect("all of it is known");
+    assert!(!settings.permit_global_qos);
+    assert!(!settings.permit_transient_nonexcl_queues);
+    assert!(settings.permit_queue_master_locator);
+}

@@ -80,10 +80,16 @@ pub(crate) fn publish<S: Sink>(
     let facts = match check(&scan, &properties, publisher) {
         Ok(facts) => facts,
         Err(error) => {
-            sink.check_exchange(channel, &head.exchange)?;
+            sink.check_exchange(channel, &head.exchange, &[])?;
             return Err(error.into());
         }
     };
+    if let Some(error) = foreign_user(&scan, publisher) {
+        let mut keys = facts.extra_keys.keys;
+        keys.insert(0, head.routing_key);
+        sink.check_exchange(channel, &head.exchange, &keys)?;
+        return Err(error.into());
+    }
     let (persistent, priority) = (scan.delivery_mode == Some(2), scan.priority);
     let mut headers = scan
         .headers
@@ -153,21 +159,23 @@ fn check(
         Some(headers) => extra_keys(headers, properties)?,
         None => ExtraKeys::default(),
     };
-    if let Some(user_id) = scan.user_id
-        && user_id != publisher.user.as_bytes()
-        && !publisher.is_impersonator
-    {
-        let user_id = printed(user_id);
-        return Err(ChannelError::ForeignUserId {
-            user_id,
-            user: publisher.user.clone(),
-        });
-    }
     Ok(Facts {
         wants_replies,
         expiration_millis,
         is_expiration_odd: scan.expiration.is_some_and(is_odd),
         extra_keys,
+    })
+}
+
+/// A message in the name of somebody whom the publisher may not speak for.
+fn foreign_user(scan: &PropertyScan<'_>, publisher: Publisher<'_>) -> Option<ChannelError> {
+    let user_id = scan.user_id?;
+    if user_id == publisher.user.as_bytes() || publisher.is_impersonator {
+        return None;
+    }
+    Some(ChannelError::ForeignUserId {
+        user_id: printed(user_id),
+        user: publisher.user.clone(),
     })
 }
 

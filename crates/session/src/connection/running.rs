@@ -9,7 +9,7 @@ use leveret_wire::{
     content::ContentHeader,
     frame::{Frame, FrameKind},
     ids::ChannelId,
-    method::{Method, channel, connection},
+    method::{Method, MethodError, channel, connection},
     value::ShortString,
 };
 
@@ -509,7 +509,13 @@ const UNPARKED_KEPT: usize = 256;
 
 fn decode(chunk: &Bytes, frame: Frame<'_>) -> Result<Method, Trouble> {
     Method::decode(chunk, frame.payload).map_err(|error| {
-        let blamed = error.ids();
+        // Only a method of the connection itself is named where a string of it is at fault.
+        let is_string = matches!(error, MethodError::MalformedUtf8 { .. });
+        let blamed = if is_string && !frame.channel.is_connection() {
+            NO_METHOD
+        } else {
+            error.ids()
+        };
         Trouble::new(ConnectionError::Method(error), frame.channel, blamed)
     })
 }

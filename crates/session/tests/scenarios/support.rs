@@ -69,7 +69,7 @@ pub(crate) const NOBODY: &str = "nobody";
 
 impl Sink for Recorder {
     fn publish(&mut self, publish: Publish) -> Result<Routed, Refusal> {
-        self.check_exchange(publish.channel, &publish.exchange)?;
+        self.check_exchange(publish.channel, &publish.exchange, &[])?;
         let routed = if publish.mandatory && publish.routing_key == *NOBODY {
             Routed::Returned(Message::new(MessageParts {
                 exchange: publish.exchange.as_bytes(),
@@ -86,7 +86,12 @@ impl Sink for Recorder {
         Ok(routed)
     }
 
-    fn check_exchange(&mut self, _: ChannelKey, exchange: &ShortString) -> Result<(), Refusal> {
+    fn check_exchange(
+        &mut self,
+        _: ChannelKey,
+        exchange: &ShortString,
+        _: &[ShortString],
+    ) -> Result<(), Refusal> {
         if *exchange == *MISSING {
             Err(not_found(ObjectKind::Exchange))
         } else {
