@@ -105,7 +105,7 @@ def test_16_public_configurations_are_read_without_a_word(image, tmp_path):
     """`/etc/rabbitmq/rabbitmq.conf` and `conf.d/*.conf`: the ranked keys honoured, known-but-irrelevant keys accepted
     silently."""
     container = image.start(mounts=[(write(tmp_path / "rabbitmq.conf", PUBLIC_KEYS), MAIN, "ro")])
-    complaints = [line for line in container.log.splitlines() if "WARN" in line]
+    complaints = [line for line in container.log.splitlines() if "[warning]" in line]
     assert not complaints, complaints
     assert container.api("cluster-name").json["name"] == "mq"
 
@@ -123,7 +123,7 @@ def test_16_later_lines_and_files_win_and_unknown_keys_warn(image, tmp_path):
         assert connection._impl.params.heartbeat == 14
         assert connection._impl.params.channel_max == 7
     [complaint] = [line for line in container.out.splitlines() if "hartbeat" in line]
-    assert "WARN" in complaint and "heartbeat" in complaint.replace("hartbeat", "")
+    assert "[warning]" in complaint and "heartbeat" in complaint.replace("hartbeat", "")
 
 
 def test_17_without_the_images_defaults_guest_is_local_again(image, tmp_path):

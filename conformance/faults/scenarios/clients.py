@@ -135,7 +135,7 @@ def a_reset_while_delivering_requeues_without_noise(case):
     wait_for(lambda: asked.count("jobs") == 2000, 10, "all are ready again")
     assert drain(broker.port, history, "jobs") == 2000
     history.check()
-    noise = [line for line in broker.since_start().splitlines() if "ERROR" in line or "panicked" in line]
+    noise = [line for line in broker.since_start().splitlines() if "[error]" in line or "panicked" in line]
     assert not noise, noise
     broker.stop()
 

@@ -83,7 +83,7 @@ def damaged_queue_stands_still(broker, hurt, fine):
 
     wait_for(is_named, 30, "the damage is named")
     line = next(line for line in broker.since_start().splitlines() if "cannot be read" in line)
-    assert "ERROR" in line and "hurt" in line, line
+    assert "[error]" in line and "hurt" in line, line
     assert None not in [found for _, _, found, _ in hurt.deliveries], "damaged bytes were delivered"
     assert len(consumer.deliveries) < len(hurt.confirmed)
     while consumer.pump(0.5):

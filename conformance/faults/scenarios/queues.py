@@ -260,6 +260,6 @@ def a_dead_letter_target_that_is_missing_full_or_a_cycle(case):
     wait_for(lambda: client.count("missing") == 1, 10, "the missing target takes nothing")
     wait_for(lambda: client.count("to-full") == 1, 10, "what the full one refuses is dropped")
     wait_for(lambda: client.count("cycle") == 0, 10, "a cycle without a consumer ends")
-    noise = [line for line in broker.since_start().splitlines() if "ERROR" in line or "panicked" in line]
+    noise = [line for line in broker.since_start().splitlines() if "[error]" in line or "panicked" in line]
     assert not noise, noise
     broker.stop()

@@ -64,7 +64,7 @@ def sc44_guest_is_for_this_machine_and_no_password_is_printed(case):
         assert Peer(broker2.ports["amqp"][1], address).login().name == "connection.tune"
     else:
         case.note("this machine has no other address")
-    assert "password" not in broker.logged().lower().replace("user or password is wrong", "")
+    assert "password" not in broker.logged().lower()
 
 
 def own_address():
@@ -104,7 +104,8 @@ def sc57_a_repeating_event_does_not_fill_the_disk(case):
     each = (broker.log.stat().st_size - before) / count
     case.note(f"{each:.0f} bytes for each refused login")
     assert each < 1000
-    lines = broker.logged().splitlines()
+    # But for the line that tells the ports, which is none of the log's.
+    lines = [line for line in broker.logged().splitlines() if not line.startswith('{"amqp"')]
     assert all(line[:4].isdigit() for line in lines), "one event is one line"
 
 

@@ -45,6 +45,7 @@ UNTRIED = {
     "x/node/alarms/{alarm}",
     "x/node/close-connections",
     "x/node/disk-free-limit",
+    "x/node/log-level",
     "x/node/memory-limit",
     "x/node/plugins",
     "x/node/reset",

@@ -327,7 +327,8 @@ pub(crate) fn facts(boot: &Boot) -> NodeFacts {
         config_files: config_files
             .map(|path| path.display().to_string())
             .collect(),
-        log_files: vec![boot.log.to_owned()],
+        log_files: boot.log_files.clone(),
+        log: boot.log.clone(),
         enabled_plugins_file: Some(leveret_ctl::enabled_plugins_file()),
         data_dir: boot.data_dir.clone(),
     }

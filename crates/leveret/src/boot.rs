@@ -1,7 +1,8 @@
 //! What is said at the start, in the words that RabbitMQ says it: tools and scripts wait for some of these lines.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use leveret_management::LogControl;
 use tracing::info;
 
 /// The line that says that clients are accepted.
@@ -15,7 +16,9 @@ pub(crate) struct Boot {
     /// The files that were read.
     pub(crate) config_files: Vec<PathBuf>,
     /// Where log lines go, in RabbitMQ's words.
-    pub(crate) log: &'static str,
+    pub(crate) log_files: Vec<String>,
+    /// What can change how many of them there are.
+    pub(crate) log: Option<Arc<dyn LogControl>>,
     /// Where data are; `None` in memory.
     pub(crate) data_dir: Option<PathBuf>,
     /// Names in the list of plugins.
@@ -51,7 +54,13 @@ impl Boot {
         for file in files {
             info!("                : {}", file.display());
         }
-        info!(" log(s)         : {}", self.log);
+        let mut logs = self.log_files.iter();
+        if let Some(first) = logs.next() {
+            info!(" log(s)         : {first}");
+        }
+        for log in logs {
+            info!("                : {log}");
+        }
         match &self.data_dir {
             None => info!(" data dir       : (none, in memory)"),
             Some(dir) => info!(" data dir       : {}", dir.display()),

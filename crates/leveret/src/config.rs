@@ -35,10 +35,10 @@ pub(crate) use self::{
     given::Given,
     origin::{Origin, Problem, Severity},
     table::{
-        AuthMechanism, LogFormat, LogLevel, LogTo, LoginPart, QueueType, ROWS, SanType, Settings,
-        Storage, StorageSync, TlsVersion, VerifyWhom,
+        AuthMechanism, LogFileName, LogFormat, LogLevel, LogTo, LoginPart, QueueType, ROWS,
+        SanType, Settings, Storage, StorageSync, TlsVersion, VerifyWhom,
     },
-    value::{Bytes, Endpoint, OptionalEndpoint},
+    value::{ANY, Bytes, Endpoint, OptionalEndpoint, Range, Value},
 };
 use self::{
     merge::{Merge, Text},

@@ -1,103 +1,161 @@
-//! Where log lines go and how they look.
+//! Where log lines go, how much of what, and how they look.
+//!
+//! ```text
+//!   event ─┬─ filter of the console ─▶ line or JSON ─▶ standard output or error
+//!          └─ filter of the file ────▶ line or JSON ─▶ a file that is rotated
+//! ```
+//!
+//! A filter is a level and the levels of categories; both filters can be changed while the broker runs.
+
+mod file;
+mod levels;
+mod line;
 
 use std::{
-    backtrace::{Backtrace, BacktraceStatus},
     fmt,
-    io::{IsTerminal, stderr, stdout},
-    panic::{self, PanicHookInfo},
+    io::{self, IsTerminal, stderr, stdout},
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use tracing::error;
-
+use leveret_management::LogControl;
 use tracing_subscriber::{
-    field::MakeExt,
-    filter::LevelFilter,
-    fmt::{
-        format::{Writer, debug_fn},
-        writer::BoxMakeWriter,
-    },
+    Layer, Registry, filter::Targets, fmt::writer::BoxMakeWriter, layer::SubscriberExt, registry,
+    reload, util::SubscriberInitExt,
 };
 
-use crate::config::{LogFormat, LogLevel, LogTo};
+pub(crate) use self::levels::CategoryLevel;
+use self::{
+    file::{LogFile, Rotation},
+    levels::Levels,
+    line::{Json, Line},
+};
+use crate::config::{Bytes, LogFileName, LogFormat, LogLevel, LogTo, Settings};
 
-/// Starts logging; once per process.
-pub(crate) fn start(level: LogLevel, format: LogFormat, to: LogTo) {
-    let level = match level {
-        LogLevel::Off => LevelFilter::OFF,
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Trace => LevelFilter::TRACE,
-    };
-    let (writer, is_terminal) = match to {
-        LogTo::Stderr => (BoxMakeWriter::new(stderr), stderr().is_terminal()),
-        LogTo::Stdout => (BoxMakeWriter::new(stdout), stdout().is_terminal()),
-    };
-    let log = tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(writer);
-    match format {
-        LogFormat::Text => log
-            .fmt_fields(
-                debug_fn(|writer, field, value| match field.name() {
-                    "message" => write_escaped(writer, value),
-                    name => {
-                        write!(writer, "{name}=")?;
-                        write_escaped(writer, value)
-                    }
-                })
-                .delimited(" "),
-            )
-            .with_ansi(is_terminal)
-            .with_target(false)
-            .init(),
-        LogFormat::Json => log.json().init(),
-    }
-    panic::set_hook(Box::new(log_panic));
+/// What the log goes to.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    console: Option<(LogTo, LogFormat, Levels)>,
+    file: Option<(PathBuf, Rotation, LogFormat, Levels)>,
 }
 
-/// A bug of the broker. What it happened in ends, which is told there; here is where to look for it.
-fn log_panic(panic: &PanicHookInfo<'_>) {
-    let place = panic.location().map(ToString::to_string);
-    let text = panic.payload_as_str().unwrap_or("without a text");
-    let backtrace = Backtrace::capture();
-    match backtrace.status() {
-        BacktraceStatus::Captured => {
-            error!(place, %backtrace, "panicked, which is a bug of the broker: {text}");
-        }
-        _ => error!(place, "panicked, which is a bug of the broker: {text}"),
-    }
-}
-
-/// Names that peers chose must not end the line, colour the terminal or turn the text around.
-fn write_escaped(writer: &mut Writer<'_>, value: &dyn fmt::Debug) -> fmt::Result {
-    for letter in format!("{value:?}").chars() {
-        if letter.is_control() || turns_text_around(letter) {
-            write!(writer, "{}", letter.escape_default())?;
-        } else {
-            writer.write_char(letter)?;
+impl Plan {
+    /// As an operator wants it; `to` is where the console is when nobody says.
+    pub(crate) fn of(settings: &Settings, to: LogTo) -> Self {
+        let levels = |of_output: Option<LogLevel>| {
+            Levels::new(settings.log_level, of_output, &settings.log_categories.0)
+        };
+        let (path, console_only) = match &settings.log_file {
+            LogFileName::None => (None, false),
+            LogFileName::ConsoleOnly => (None, true),
+            LogFileName::At(path) => (Some(path), false),
+        };
+        let path = path.map(|path| match &settings.log_dir {
+            Some(dir) if path.is_relative() => dir.join(path),
+            _ => path.clone(),
+        });
+        let rotation = Rotation {
+            bytes_max: settings.log_file_rotation_size.map(|Bytes(size)| size),
+            kept: settings.log_file_rotation_count,
+        };
+        let console = settings.log_console || console_only || path.is_none();
+        let to = settings.log_to.unwrap_or(to);
+        let (format, level) = (settings.log_format, settings.log_console_level);
+        Self {
+            console: console.then(|| (to, format, levels(level))),
+            file: path.map(|path| {
+                let level = settings.log_file_level;
+                (path, rotation, settings.log_file_format, levels(level))
+            }),
         }
     }
-    Ok(())
+
+    /// Lines for whoever sits before it.
+    pub(crate) fn on_stderr() -> Self {
+        let levels = Levels::new(LogLevel::Info, None, &[]);
+        Self {
+            console: Some((LogTo::Stderr, LogFormat::Text, levels)),
+            file: None,
+        }
+    }
+
+    /// Where it goes, as RabbitMQ names it.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let file = self
+            .file
+            .iter()
+            .map(|(path, ..)| path.display().to_string());
+        let console = self.console.iter().map(|(to, ..)| {
+            let name = match to {
+                LogTo::Stderr => "<stderr>",
+                LogTo::Stdout => "<stdout>",
+            };
+            name.to_owned()
+        });
+        file.chain(console).collect()
+    }
+
+    /// Starts logging; once per process.
+    pub(crate) fn start(self) -> io::Result<Arc<Logging>> {
+        let mut layers: Vec<Box<dyn Layer<Registry> + Send + Sync>> = Vec::new();
+        let mut outputs = Vec::new();
+        let mut add = |writer: BoxMakeWriter, format, levels: Levels, has_colours| {
+            let (filter, handle) = reload::Layer::new(levels.targets());
+            outputs.push(Output {
+                levels,
+                // It fails when the subscriber is gone, which lives as long as the process.
+                apply: Box::new(move |targets| drop(handle.reload(targets))),
+            });
+            let layer = tracing_subscriber::fmt::layer().with_writer(writer);
+            layers.push(match format {
+                LogFormat::Text => layer
+                    .with_ansi(has_colours)
+                    .event_format(Line)
+                    .with_filter(filter)
+                    .boxed(),
+                LogFormat::Json => layer.event_format(Json).with_filter(filter).boxed(),
+            });
+        };
+        if let Some((to, format, levels)) = self.console {
+            let (writer, is_terminal) = match to {
+                LogTo::Stderr => (BoxMakeWriter::new(stderr), stderr().is_terminal()),
+                LogTo::Stdout => (BoxMakeWriter::new(stdout), stdout().is_terminal()),
+            };
+            add(writer, format, levels, is_terminal);
+        }
+        if let Some((path, rotation, format, levels)) = self.file {
+            let file = LogFile::open(path, rotation)?;
+            add(BoxMakeWriter::new(file), format, levels, false);
+        }
+        registry().with(layers).init();
+        Ok(Arc::new(Logging(Mutex::new(outputs))))
+    }
 }
 
-const fn turns_text_around(letter: char) -> bool {
-    matches!(
-        letter,
-        '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    )
+/// What can be changed while lines are written.
+pub(crate) struct Logging(Mutex<Vec<Output>>);
+
+struct Output {
+    levels: Levels,
+    apply: Box<dyn Fn(Targets) + Send>,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl fmt::Debug for Logging {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Logging").finish_non_exhaustive()
+    }
+}
 
-    #[test]
-    fn what_a_peer_wrote_stays_on_its_line_and_in_its_direction() {
-        let mut line = String::new();
-        let name = format_args!("a\r\nb\x1b[31m\u{9b}1m\u{202e}c\u{e9}");
-        write_escaped(&mut Writer::new(&mut line), &name).expect("a string takes everything");
-        assert_eq!(line, "a\\r\\nb\\u{1b}[31m\\u{9b}1m\\u{202e}c\u{e9}");
+impl LogControl for Logging {
+    fn set_level(&self, level: &str) -> bool {
+        use crate::config::Value;
+        let Some(level) = LogLevel::read(level, crate::config::ANY) else {
+            return false;
+        };
+        for output in &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            output.levels = Levels::new(level, None, &[]);
+            (output.apply)(output.levels.targets());
+        }
+        true
     }
 }

@@ -22,7 +22,7 @@ use leveret_ctl::{Called, Ran};
 use crate::{
     boot::Boot,
     cli::{Arguments, Command, StorageCommand},
-    config::{Environment, LogFormat, LogLevel, LogTo, Places, Problem, load},
+    config::{Environment, LogTo, Places, Problem, load},
 };
 
 /// RocksDB allocates here as well. Memory that a backlog took goes back to the system; with the C library's
@@ -71,8 +71,12 @@ fn serve(arguments: &Arguments, as_rabbitmq: bool) -> ExitCode {
     if let Some(contradiction) = settings.contradiction() {
         return failed(&contradiction);
     }
-    let log_to = settings.log_to.unwrap_or(log_to);
-    logging::start(settings.log_level, settings.log_format, log_to);
+    let plan = logging::Plan::of(&settings, log_to);
+    let log_files = plan.names();
+    let log = match plan.start() {
+        Ok(log) => log,
+        Err(reason) => return failed(&format!("cannot write the log: {reason}")),
+    };
     for problem in &loaded.problems {
         tracing::warn!("{problem}");
     }
@@ -81,10 +85,8 @@ fn serve(arguments: &Arguments, as_rabbitmq: bool) -> ExitCode {
     }
     let mut boot = Boot {
         config_files: loaded.files.clone(),
-        log: match log_to {
-            LogTo::Stdout => "<stdout>",
-            LogTo::Stderr => "<stderr>",
-        },
+        log_files,
+        log: Some(log),
         ..Boot::default()
     };
     if as_rabbitmq {
@@ -102,7 +104,9 @@ fn serve(arguments: &Arguments, as_rabbitmq: bool) -> ExitCode {
 
 /// Something with a data directory that no broker uses.
 fn offline(work: impl FnOnce() -> Result<(), run::RunError>) -> ExitCode {
-    logging::start(LogLevel::Info, LogFormat::Text, LogTo::Stderr);
+    if let Err(reason) = logging::Plan::on_stderr().start() {
+        return failed(&reason);
+    }
     match work() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),

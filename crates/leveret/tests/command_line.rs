@@ -127,7 +127,7 @@ fn help_is_a_page_with_every_option_and_exit_code() {
         "{text}"
     );
     assert!(
-        text.lines().count() < 300,
+        text.lines().count() < 360,
         "longer than some pages:\n{text}"
     );
 }
@@ -170,7 +170,7 @@ fn a_weaker_sync_mode_is_warned_of_in_one_line_at_start() {
             if line.contains("Server startup complete") {
                 break;
             }
-            if line.contains("WARN") {
+            if line.contains("[warning]") {
                 warnings.push(line);
             }
         }
@@ -312,10 +312,8 @@ fn json_logs_are_one_object_a_line() {
     for line in log.lines() {
         let line = line.expect("a log");
         let entry: serde_json::Value = serde_json::from_str(&line).expect("an object");
-        let message = entry["fields"]["message"]
-            .as_str()
-            .expect("a message")
-            .to_owned();
+        assert_eq!(entry["level"], "info", "{line}");
+        let message = entry["msg"].as_str().expect("a message").to_owned();
         if message.contains("Server startup complete") {
             break;
         }
@@ -494,4 +492,39 @@ fn ports_that_nobody_chose_are_told_on_standard_output_too() {
     BufReader::new(stdout).read_line(&mut line).expect("a line");
     let told: serde_json::Value = serde_json::from_str(&line).expect("JSON");
     assert_eq!(told, ports(dir.path()));
+}
+
+#[test]
+fn the_log_goes_to_a_file_with_a_level_of_its_own() {
+    let dir = TempDir::new().expect("a directory");
+    let conf = dir.path().join("leveret.conf");
+    let settings = format!(
+        "log.file = all.log\nlog.dir = {}\nlog.file.level = debug\nlog.console = false\n",
+        dir.path().join("logs").display()
+    );
+    fs::write(&conf, settings).expect("written");
+    let mut command = leveret(&dir.path().join("data"), "127.0.0.1:0");
+    command.arg("--config").arg(&conf);
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("it runs");
+    let log = dir.path().join("logs/all.log");
+    let text = loop {
+        let text = fs::read_to_string(&log).unwrap_or_default();
+        if text.contains("Server startup complete") {
+            break text;
+        }
+        assert!(child.try_wait().expect("asked").is_none(), "{text}");
+        std::thread::yield_now();
+    };
+    assert!(text.contains("[debug]"), "{text}");
+    assert!(
+        text.contains(&format!(" log(s)         : {}", log.display())),
+        "{text}"
+    );
+    child.kill().expect("killed");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "",
+        "the console is off"
+    );
 }

@@ -33,7 +33,7 @@ pub use self::{
     cors::Cors,
     listener::{BoundListener, HttpError},
     message_file::{MessagesError, load_messages, load_messages_from},
-    node::{AdminSocket, Node, NodeFacts, Order, Ordered, Phase},
+    node::{AdminSocket, LogControl, Node, NodeFacts, Order, Ordered, Phase},
     resource::definitions::{ImportError, import_file, import_text},
     server::{HttpSettings, Listening, ListeningHttp, Management},
 };

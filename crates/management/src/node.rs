@@ -10,7 +10,7 @@
 //! keeps a stopped broker's data directory locked.
 
 use std::{
-    io,
+    fmt, io,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -81,6 +81,12 @@ impl Ordered {
     }
 }
 
+/// What can change how much is logged.
+pub trait LogControl: fmt::Debug + Send + Sync {
+    /// Logs as much as that from now on, whatever was set for an output or a category; `false` if it is no level.
+    fn set_level(&self, level: &str) -> bool;
+}
+
 /// What does not change while the process lives.
 #[derive(Debug, Clone, Default)]
 pub struct NodeFacts {
@@ -90,6 +96,8 @@ pub struct NodeFacts {
     pub config_files: Vec<String>,
     /// Where log lines go.
     pub log_files: Vec<String>,
+    /// What can change how much of them there is.
+    pub log: Option<Arc<dyn LogControl>>,
     /// The file that lists the plugins an operator has enabled.
     pub enabled_plugins_file: Option<PathBuf>,
     /// Where everything durable lies.

@@ -499,6 +499,11 @@ pub(crate) const ROUTES: &[Route] = &[
         &[("PUT", Administrator)],
     ),
     route(
+        "x/node/log-level",
+        "Sets how much is logged",
+        &[("PUT", Administrator)],
+    ),
+    route(
         "x/node/memory-limit",
         "Sets the limit of memory",
         &[("PUT", Administrator)],

@@ -107,7 +107,7 @@ impl Visitor {
             }),
             Err(reason) => {
                 let name = String::from_utf8_lossy(name);
-                warn!(user = %name, %peer, %reason, "HTTP access denied");
+                warn!(%peer, "HTTP access denied: {}", reason.told_of(&name));
                 Err(refused())
             }
         }

@@ -21,7 +21,7 @@ use leveret_session::{
     QueueDeclare, QueueUnbind, SharePrefetch,
 };
 use leveret_wire::value::{FieldTable, ShortString};
-use tracing::info;
+use tracing::{error, info, warn};
 
 use crate::{outbox::ConnectionOutbox, stage::Stage};
 
@@ -249,6 +249,8 @@ impl Calls {
     }
 
     fn login(&mut self, login: Login) -> Answer {
+        // Not before: whoever only looks whether the port is open is worth no line.
+        info!("accepting AMQP connection {} -> {}", self.peer, self.local);
         let (name, peer) = (&login.user, self.peer.ip());
         let admitted = match login.mechanism {
             Mechanism::Anonymous | Mechanism::External => {
@@ -281,7 +283,12 @@ impl Calls {
                 }
             }
             Err(reason) => {
-                info!(user = %login.user, peer = %self.peer, %reason, "login refused");
+                let mechanism = login.mechanism.name();
+                let told = reason.told_of(&login.user.to_string());
+                error!(
+                    "Error on AMQP connection ({} -> {}, state: starting): {mechanism} login refused: {told}",
+                    self.peer, self.local
+                );
                 Answer::LoginRefused
             }
         }
@@ -303,7 +310,16 @@ impl Calls {
         let control = self.outbox.clone();
         match self.broker.open_connection(facts.clone(), control) {
             Ok(vhost) => {
-                info!(%user, vhost = %name, "connection opened");
+                let named = self.called_so(&facts);
+                if let Some(given) = facts.client_properties.get(CONNECTION_NAME) {
+                    info!(
+                        "connection {} has a client-provided name: {given}",
+                        facts.name()
+                    );
+                }
+                info!(
+                    "connection {named}: user '{user}' authenticated and granted access to vhost '{name}'"
+                );
                 self.outbox.count_for(vhost.traffic().clone());
                 stage.open_vhost(vhost.clone(), facts.clone());
                 self.vhost = Some(vhost);
@@ -311,9 +327,44 @@ impl Calls {
                 Answer::Done
             }
             Err(refused) => {
-                info!(%user, vhost = %name, %refused, "connection refused");
+                error!(
+                    "Error on AMQP connection ({}, user: '{user}', state: opening): access to vhost '{name}' refused: {refused}",
+                    facts.name()
+                );
                 Answer::OpenRefused(open_refusal(refused, &facts))
             }
+        }
+    }
+
+    /// The connection under the name by which its lines are found.
+    fn called_so(&self, facts: &ConnectionFacts) -> String {
+        let name = facts.name();
+        match facts.client_properties.get(CONNECTION_NAME) {
+            Some(given) => format!("{name} - {given}"),
+            None => name,
+        }
+    }
+
+    /// Says that the connection ends, if it was open: in order, or because of what went wrong.
+    pub(crate) fn log_end(&self, wrong: Option<&str>) {
+        let Some(facts) = &self.facts else {
+            return;
+        };
+        let millis = self
+            .broker
+            .now()
+            .get()
+            .saturating_sub(facts.connected_at.get());
+        let what = format!(
+            "closing AMQP connection ({}, vhost: '{}', user: '{}', duration: '{}')",
+            self.called_so(facts),
+            facts.vhost,
+            facts.user,
+            duration(millis)
+        );
+        match wrong {
+            None => info!("{what}"),
+            Some(wrong) => warn!("{what}: {wrong}"),
         }
     }
 
@@ -579,6 +630,26 @@ impl Calls {
     }
 }
 
+/// The property in which a client says how it is called.
+const CONNECTION_NAME: &[u8] = b"connection_name";
+
+/// A time as RabbitMQ's lines have it: `350ms`, `10s`, `2M, 5s`, `1H, 2M`, `3D, 4H`.
+fn duration(millis: u64) -> String {
+    let secs = millis / 1000;
+    let (minutes, hours, days) = (secs / 60, secs / 3600, secs / 86_400);
+    let two = |one: u64, unit: &str, rest: u64, of_rest: &str| match rest {
+        0 => format!("{one}{unit}"),
+        _ => format!("{one}{unit}, {rest}{of_rest}"),
+    };
+    match () {
+        () if days > 0 => two(days, "D", hours % 24, "H"),
+        () if hours > 0 => two(hours, "H", minutes % 60, "M"),
+        () if minutes > 0 => two(minutes, "M", secs % 60, "s"),
+        () if secs > 0 => format!("{secs}s"),
+        () => format!("{millis}ms"),
+    }
+}
+
 /// Without what came in on a channel, which is no queue's.
 const fn counters(counts: &ChannelCounts) -> Counters {
     Counters {
@@ -627,4 +698,24 @@ fn count(messages: u64) -> Answer {
 /// The wire has 32 bits for counts.
 fn clamped(count: u64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration;
+
+    #[test]
+    fn a_time_is_told_in_its_two_largest_units() {
+        for (millis, expected) in [
+            (0, "0ms"),
+            (350, "350ms"),
+            (10_999, "10s"),
+            (60_000, "1M"),
+            (125_000, "2M, 5s"),
+            (3_720_000, "1H, 2M"),
+            (273_600_000, "3D, 4H"),
+        ] {
+            assert_eq!(duration(millis), expected);
+        }
+    }
 }

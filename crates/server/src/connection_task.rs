@@ -11,14 +11,14 @@ use leveret_core::ids::ConnectionId;
 use leveret_runtime::{
     Broker, ConnectionState, Endpoint, Outbox, Unwritten, contained, contained_task,
 };
-use leveret_session::{CloseHow, Connection, Input, Millis, News, Step, Tick};
+use leveret_session::{CloseHow, Connection, EndReason, Input, Millis, News, Step, Tick};
 use leveret_wire::reply_code::ReplyCode;
 use tokio::{
     sync::watch,
     task::{JoinHandle, yield_now},
     time::{Instant as TokioInstant, sleep_until, timeout},
 };
-use tracing::{Instrument, Span, debug, error, info, info_span, warn};
+use tracing::{Instrument, Span, debug, error, info, info_span};
 
 use crate::{
     calls::{Afterwards, Calls},
@@ -36,6 +36,12 @@ const READ_BYTES_MAX: usize = 256 * 1024;
 
 /// How long the last bytes may take to leave once the reader is done.
 const LAST_WRITE_DEADLINE: Duration = Duration::from_secs(3);
+
+/// What is logged of a client that goes without a close.
+const LOST: &str = "client unexpectedly closed TCP connection";
+
+/// The same of one that nothing is heard of.
+const MISSED: &str = "missed heartbeats from client";
 
 /// Far enough away for a connection that waits for nothing.
 const NO_DEADLINE: Duration = Duration::from_secs(24 * 3600);
@@ -99,11 +105,13 @@ async fn serve(accepted: Accepted) {
         read_bytes: READ_BYTES_MIN,
         received_bytes: 0,
         reads: 0,
+        lost: None,
         is_paused: false,
         stopping,
         beat: Beat {
             started,
             seen_write: Millis::default(),
+            has_missed: false,
         },
         broker: broker.clone(),
         outbox,
@@ -137,6 +145,8 @@ struct Reader {
     /// How much came so far, and how often something came.
     received_bytes: u64,
     reads: u64,
+    /// What ended it that was no close.
+    lost: Option<&'static str>,
     /// It waits for room.
     is_paused: bool,
     stopping: watch::Receiver<bool>,
@@ -170,6 +180,8 @@ impl Reader {
         };
         // Whatever ended it: nothing is delivered to it any more, and what it held goes back.
         self.let_go();
+        let missed = self.beat.has_missed.then_some(MISSED);
+        self.calls.log_end(self.lost.or(missed));
         self.close(how, writer).await;
     }
 
@@ -417,12 +429,9 @@ impl Reader {
         }
     }
 
-    fn lost(&self, reason: &str) -> ControlFlow<CloseHow> {
-        if self.session.is_running() {
-            info!(%reason, "connection lost without a close");
-        } else {
-            debug!(%reason, "connection ended");
-        }
+    fn lost(&mut self, reason: &str) -> ControlFlow<CloseHow> {
+        debug!(%reason, "connection lost");
+        self.lost = self.session.is_running().then_some(LOST);
         ControlFlow::Break(CloseHow::Now)
     }
 
@@ -484,6 +493,8 @@ struct Beat {
     /// The session's time zero.
     started: Instant,
     seen_write: Millis,
+    /// The client's heart stands still.
+    has_missed: bool,
 }
 
 impl Beat {
@@ -545,7 +556,8 @@ impl Beat {
                 ControlFlow::Continue(())
             }
             Tick::Close(reason) => {
-                warn!(?reason, "connection ended without a word");
+                debug!(?reason, "connection ended without a word");
+                self.has_missed = reason == EndReason::MissedHeartbeats;
                 ControlFlow::Break(CloseHow::Now)
             }
         }

@@ -72,6 +72,10 @@ pub(super) const COMMANDS: &[Command] = &[
     .switches(&[Switch("wait", None, false), Switch("no-wait", None, false)])
     .timed()
     .takes(0, 0, "[--wait]"),
+    Command::new("set_log_level", "Sets how much is logged", set_log_level)
+        .group(GROUP)
+        .says(|call| format!("Setting log level to \"{}\" ...", call.arguments[0]))
+        .takes(1, 1, "<log_level>"),
     Command::new("rotate_logs", "Does nothing", rotate_logs).group(GROUP),
     Command::new(
         "force_gc",
@@ -270,6 +274,21 @@ fn shutdown(call: &Call, client: &Client) -> Result<Output, Failure> {
          Waiting for PID {pid} to terminate\n\
          RabbitMQ node {node} running at PID {pid} successfully shut down"
     )))
+}
+
+/// The levels that RabbitMQ knows.
+const LEVELS: [&str; 6] = ["debug", "info", "warning", "error", "critical", "none"];
+
+fn set_log_level(call: &Call, client: &Client) -> Result<Output, Failure> {
+    let level = &call.arguments[0];
+    if !LEVELS.contains(&level.as_str()) {
+        let levels = LEVELS.join(", ");
+        let why = format!("level {level} is not supported. Try one of {levels}");
+        return Err(Failure::error(UNAVAILABLE, why));
+    }
+    let body = json!({ "level": level });
+    client.change("PUT", "x/node/log-level", Some(&body), as_told)?;
+    Ok(Output::Nothing)
 }
 
 fn rotate_logs(_: &Call, _: &Client) -> Result<Output, Failure> {

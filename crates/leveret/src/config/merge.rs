@@ -23,7 +23,7 @@ use super::{
 
 /// Variables of RabbitMQ that have nothing to say here. What is not in this list and looks like one of those that have is
 /// told, so that a misspelt name is seen.
-const SILENT_VARIABLES: [&str; 3] = ["RABBITMQ_NODE_TYPE", "RABBITMQ_LOGS", "RABBITMQ_LOG_BASE"];
+const SILENT_VARIABLES: [&str; 1] = ["RABBITMQ_NODE_TYPE"];
 
 /// A value and where it comes from.
 #[derive(Debug, Clone)]
@@ -100,6 +100,13 @@ impl Merge {
             });
             if let Some((index, rank, form, member)) = found {
                 let row = &ROWS[index];
+                let text = match form {
+                    Form::Pair => Text {
+                        text: format!("{member}={}", text.text),
+                        ..text
+                    },
+                    _ => text,
+                };
                 if let Some(text) = self.checked(row, form, &key, &text) {
                     said[index].push(Said {
                         rank,
@@ -239,7 +246,9 @@ impl Merge {
         let text = said.text.as_str();
         let own = |text: &str| (row.check)(text, row.range).then(|| text.to_owned());
         let read = match form {
-            Form::Whole | Form::Member => own(text).ok_or_else(|| row.allowed_for_people()),
+            Form::Whole | Form::Member | Form::Pair => {
+                own(text).ok_or_else(|| row.allowed_for_people())
+            }
             Form::IfAllowed => {
                 return own(text).map(|text| Text {
                     text,
@@ -297,10 +306,10 @@ impl Merge {
         let whole = said.iter().rev().find(|said| {
             !matches!(
                 said.form,
-                Form::Member | Form::Named | Form::Port | Form::Ip
+                Form::Member | Form::Pair | Form::Named | Form::Port | Form::Ip
             )
         });
-        let mut members: Vec<&Said> = of(Form::Member).collect();
+        let mut members: Vec<&Said> = of(Form::Member).chain(of(Form::Pair)).collect();
         members.sort_by(|one, other| as_people_count(&one.member, &other.member));
         let named: Vec<&Said> = of(Form::Named).collect();
         let (port, ip) = (of(Form::Port).next_back(), of(Form::Ip).next_back());

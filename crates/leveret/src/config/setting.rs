@@ -113,6 +113,8 @@ pub(crate) enum Form {
     Whole,
     /// It is one of several: `auth_mechanisms.1 = PLAIN`.
     Member,
+    /// The name and its value are one of several: `log.connection.level = debug`.
+    Pair,
     /// `true` puts the name into the list: `loopback_users.guest = true`.
     Named,
     /// The port of an address.

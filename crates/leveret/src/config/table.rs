@@ -9,9 +9,11 @@ use std::path::PathBuf;
 
 use leveret_runtime::Amount;
 
+use crate::logging::CategoryLevel;
+
 use super::{
     setting::{
-        Form::{Contents, IfAllowed, Ip, Member, Named, Port, Share, Size},
+        Form::{Contents, IfAllowed, Ip, Member, Named, Pair, Port, Share, Size},
         Row, WithoutEffect, in_form, key,
     },
     value::{Bytes, Endpoint, Millis, OptionalEndpoint, Range, Secs, Value, words},
@@ -146,6 +148,51 @@ words! {
     LogTo {
         Stderr = "stderr",
         Stdout = "stdout",
+    }
+}
+
+/// Levels of categories.
+#[derive(Debug, Default)]
+pub(crate) struct LogCategories(pub(crate) Vec<CategoryLevel>);
+
+impl Value for LogCategories {
+    const IS_LIST: bool = true;
+
+    fn read(text: &str, range: Range) -> Option<Self> {
+        let parts = text.split(',').filter(|part| !part.is_empty());
+        let levels = parts.map(|part| CategoryLevel::read(part, range));
+        levels.collect::<Option<Vec<_>>>().map(Self)
+    }
+
+    fn allowed(_range: Range) -> String {
+        "CATEGORY=LEVEL".to_owned()
+    }
+}
+
+/// A file of log lines, if there is one.
+#[derive(Debug)]
+pub(crate) enum LogFileName {
+    /// None.
+    None,
+    /// None, and the console although it may be off.
+    ConsoleOnly,
+    /// This one.
+    At(PathBuf),
+}
+
+impl Value for LogFileName {
+    fn read(text: &str, _range: Range) -> Option<Self> {
+        match text {
+            "" | "false" => Some(Self::None),
+            "-" => Some(Self::ConsoleOnly),
+            // RabbitMQ's name for the file is that of its node.
+            "true" => Some(Self::At("leveret.log".into())),
+            name => Some(Self::At(name.into())),
+        }
+    }
+
+    fn allowed(_range: Range) -> String {
+        "the name of a file, false or -".to_owned()
     }
 }
 
@@ -656,19 +703,78 @@ settings! {
         log_level: LogLevel {
             value_name: "LEVEL",
             default: "info",
-            keys: &[key("log.level"), key("log.default.level"), key("log.console.level")],
+            keys: &[key("log.level"), key("log.default.level")],
             over: &[in_form("RABBITMQ_LOG", IfAllowed)],
         }
-        /// Where the log goes
+        /// Whether the log goes to the console; it does in any case if it goes to no file
+        log_console: bool {
+            value_name: "BOOL",
+            default: "true",
+            keys: &[key("log.console")],
+        }
+        /// Which console
         log_to: Option<LogTo> {
             value_name: "WHERE",
             default_words: "stderr; stdout as rabbitmq-server",
         }
-        /// Lines for people or for machines
+        /// How much goes there, where it is another level
+        log_console_level: Option<LogLevel> {
+            value_name: "LEVEL",
+            default_words: "that of log_level",
+            keys: &[key("log.console.level")],
+        }
+        /// Lines for people, as RabbitMQ writes them, or for machines
         log_format: LogFormat {
             value_name: "FORMAT",
             default: "text",
             keys: &[key("log.console.formatter")],
+        }
+        /// A file that the log goes to; `-` for none and the console in any case
+        log_file: LogFileName {
+            value_name: "FILE",
+            default_words: "none",
+            keys: &[key("log.file")],
+            over: &[key("RABBITMQ_LOGS")],
+        }
+        /// The directory of that file, if its name is not that of a path from the root
+        log_dir: Option<PathBuf> {
+            value_name: "DIR",
+            default_words: "the current one",
+            keys: &[key("log.dir")],
+            over: &[key("RABBITMQ_LOG_BASE")],
+        }
+        /// How much goes there, where it is another level
+        log_file_level: Option<LogLevel> {
+            value_name: "LEVEL",
+            default_words: "that of log_level",
+            keys: &[key("log.file.level")],
+        }
+        /// Lines for people or for machines
+        log_file_format: LogFormat {
+            value_name: "FORMAT",
+            default: "text",
+            keys: &[key("log.file.formatter")],
+        }
+        /// Size at which the file is put aside under a number
+        log_file_rotation_size: Option<Bytes> {
+            value_name: "SIZE",
+            default_words: "never; a file that was moved away is opened anew",
+            range: (1, u64::MAX),
+            keys: &[key("log.file.rotation.size")],
+        }
+        /// How many of those are kept
+        log_file_rotation_count: u32 {
+            value_name: "N",
+            default: "5",
+            range: (0, 1000),
+            keys: &[key("log.file.rotation.count")],
+        }
+        /// Other levels for what belongs to a category: connection, channel, queue, default; those that only RabbitMQ has are
+        /// taken too
+        log_categories: LogCategories {
+            value_name: "CATEGORY=LEVEL",
+            default_words: "none",
+            keys: &[in_form("log.$category.level", Pair)],
         }
     }
 }
@@ -860,7 +966,21 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
             "management.extra_*",
             "management.oauth*",
             "prometheus.*",
-            "log.*",
+            "log.console.*",
+            "log.file.rotation.*",
+            "log.exchange",
+            "log.exchange.*",
+            "log.syslog",
+            "log.syslog.*",
+            "log.journald",
+            "log.journald.*",
+            "log.connection.*",
+            "log.channel.*",
+            "log.queue.*",
+            "log.default.*",
+            "log.upgrade.*",
+            "log.federation.*",
+            "log.mirroring.*",
             "definitions.*",
             "default_limits.*",
             "default_policies.*",

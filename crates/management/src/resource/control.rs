@@ -37,6 +37,17 @@ pub(crate) async fn answer(
         ("POST", ["start-app"]) => order(node, Order::StartApp).await,
         ("POST", ["reset"]) => order(node, Order::Reset).await,
         ("POST", ["stop"]) => order(node, Order::Stop).await,
+        ("PUT", ["log-level"]) => {
+            let object = request.object()?;
+            let level = request::text(&object, "level")?;
+            let log = node.facts().log.as_ref();
+            match log.is_some_and(|log| log.set_level(level)) {
+                true => Ok(Reply::NoContent),
+                false => Err(Refused::bad_request(format!(
+                    "level {level} is not supported"
+                ))),
+            }
+        }
         ("GET", ["status"]) => Ok(Reply::Json(status(node, api))),
         (_, rest) => of_broker(node, api.ok_or_else(Refused::stopped)?, request, rest).await,
     }
