@@ -37,7 +37,7 @@ use crate::{
     mark,
     options::SyncMode,
     reclaim::Reclaimer,
-    schema::Table,
+    schema::{self, Table},
     store::{Store, WriteSide},
 };
 
@@ -509,9 +509,10 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
 
     /// Whether memory would be given back by it, or space: a few rows of counters keep logs whose messages are long gone.
     fn is_worth_a_flush(&self) -> bool {
-        let log_bytes = || self.store.directory().map(Directory::log_bytes);
+        let log_bytes =
+            |directory: &Directory| schema::log_bytes(&directory.rocksdb()).unwrap_or(0);
         self.store.unflushed_bytes() > FLUSH_MIN
-            || log_bytes().is_some_and(|bytes| bytes.is_ok_and(|bytes| bytes > FLUSH_MIN as u64))
+            || self.store.directory().map_or(0, log_bytes) > FLUSH_MIN as u64
     }
 
     fn flush(&self, options: &FlushOptions) -> Result<(), rocksdb::Error> {

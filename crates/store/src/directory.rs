@@ -107,23 +107,6 @@ impl Directory {
         Ok(space.f_bavail.saturating_mul(space.f_frsize))
     }
 
-    /// Bytes of the logs, in which there may be little that is not in table files too. A log goes when nothing is left in it
-    /// that is not, of any table.
-    pub(crate) fn log_bytes(&self) -> io::Result<u64> {
-        let mut bytes = 0;
-        for entry in fs::read_dir(self.rocksdb())? {
-            let entry = entry?;
-            let is_log = Path::new(&entry.file_name())
-                .extension()
-                .is_some_and(|extension| extension == "log");
-            // It may be gone by now.
-            if is_log && let Ok(metadata) = entry.metadata() {
-                bytes += metadata.len();
-            }
-        }
-        Ok(bytes)
-    }
-
     /// For directories that others made, or that were restored from a backup.
     fn make_private(&self) -> Result<(), OpenError> {
         // A directory mounted into a container may belong to somebody else. Then it stays as it is; the files in it are

@@ -4,6 +4,7 @@
 //! version byte, or is a step from [`FORMAT`] to the next.
 
 use std::{
+    fs, io,
     path::Path,
     sync::{
         Arc,
@@ -133,10 +134,43 @@ pub(crate) fn open(
         cache.clone(),
     );
     let notes = Arc::new(OpenNotes::default());
-    let (db, families) = configured(options, env, &cache, &memory, &notes);
+    // What is in the log is put back into memory. A buffer that fills meanwhile would be written to a table file there and
+    // then, and whoever starts the broker would wait for it.
+    let replayed = log_bytes(path).unwrap_or(0);
+    let is_large = replayed > options.write_buffer_bytes as u64 / 2;
+    let at_start = Options {
+        write_buffer_bytes: options.write_buffer_bytes.max(options.cache_bytes / 2),
+        ..options.clone()
+    };
+    let configured_as = if is_large { &at_start } else { options };
+    let (db, families) = configured(configured_as, env, &cache, &memory, &notes);
     let db = DB::open_cf_descriptors(&db, path, families)?;
+    if is_large {
+        let size = options.write_buffer_bytes.to_string();
+        db.set_options_cf(
+            &Table::Messages.family(&db),
+            &[("write_buffer_size", size.as_str())],
+        )?;
+    }
     notes.done.store(true, Ordering::Relaxed);
     Ok(Opened { db, memory, notes })
+}
+
+/// Bytes of the logs of a database, in which there may be little that is not in table files too. A log goes when nothing is
+/// left in it that is not, of any table.
+pub(crate) fn log_bytes(path: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let is_log = Path::new(&entry.file_name())
+            .extension()
+            .is_some_and(|extension| extension == "log");
+        // It may be gone by now.
+        if is_log && let Ok(metadata) = entry.metadata() {
+            bytes += metadata.len();
+        }
+    }
+    Ok(bytes)
 }
 
 /// What to do about damage while reading.
