@@ -94,12 +94,14 @@ PROFILES: dict[str, Profile] = {
         types=("direct", "fanout", "topic", "headers"), alternates=0.6,
         prepare=("queue", "queue", "exchange", "exchange", "exchange", "bind", "bind", "bind_exchange")),
     "quorum": Profile(
-        # Without get: RabbitMQ counts whoever got a message as a consumer until it is settled.
-        {**BASE, "get": 0, "consume": 6, "settle": 12, "recover": 1, "purge": 1, "confirm": 1, "burst": 2},
-        ("x-max-length", "x-message-ttl", "x-delivery-limit", "x-single-active-consumer", *DYING), (0, 1, 1, 2),
+        # Without get and cancel: RabbitMQ counts whoever holds a message as a consumer. Without dead-lettering: its counts
+        # go along from one quorum queue to the next (docs/compatibility.md, "x-delivery-limit").
+        {**BASE, "get": 0, "cancel": 0, "consume": 6, "settle": 12, "recover": 1, "purge": 1, "confirm": 1, "burst": 2},
+        ("x-max-length", "x-message-ttl", "x-delivery-limit", "x-single-active-consumer"), (0, 1, 1, 2),
         queue_type="quorum"),
     "quorum_arguments": Profile(
-        {"declare_queue": 12, "delete_queue": 6, "redeclare_queue": 4, "publish": 2},
+        # Without publish: RabbitMQ counts properties to `x-max-length-bytes`.
+        {"declare_queue": 12, "delete_queue": 6, "redeclare_queue": 4},
         tuple(words.QUEUE_ARGUMENTS), (0, 1, 1, 2), odd=0.3, prepare=(), queue_type="quorum"),
     "stream_arguments": Profile(
         {"declare_queue": 12, "delete_queue": 6, "redeclare_queue": 4, "purge": 1, "get": 1, "consume": 2},

@@ -353,6 +353,23 @@ def test_a_quorum_queues_delivery_count_does_not_survive(channel, name):
     assert "x-delivery-count" not in headers and "x-acquired-count" not in headers
 
 
+@pytest.mark.beyond
+def test_a_queue_counts_from_zero_whatever_the_queue_before_counted(channel, name):
+    # RabbitMQ has the counts of one quorum queue go on in the next, where they use up its limit.
+    sick, target = name(), name()
+    channel.declare_queue(target, durable=True, arguments={"x-queue-type": "quorum", "x-delivery-limit": 1})
+    arguments = {"x-queue-type": "quorum", "x-dead-letter-exchange": "", "x-dead-letter-routing-key": target}
+    channel.declare_queue(sick, durable=True, arguments=arguments)
+    channel.publish("", sick, "body")
+    for requeue in (True, True, False):
+        channel.reject(channel.await_message(sick, no_ack=False).delivery_tag, requeue=requeue)
+    first = channel.await_message(target, no_ack=False)
+    assert "x-delivery-count" not in first.headers and "x-acquired-count" not in first.headers
+    channel.reject(first.delivery_tag)
+    again = channel.await_message(target, no_ack=False)
+    assert again.headers.plain()["x-delivery-count"] == 1
+
+
 # --- several deaths
 
 

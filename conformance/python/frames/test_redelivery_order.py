@@ -113,3 +113,27 @@ def test_quorum_queues_put_returned_messages_first_in_the_order_of_their_return(
         channel.nack(tag)
     channel.expect_depth(queue, 6)
     assert channel.drain(queue) == ["3", "1", "4", "2", "5", "6"]
+
+
+@pytest.mark.parametrize("end", ["channel closed", "connection lost", "nack of all", "recover"])
+def test_quorum_queues_put_what_an_end_returns_first_in_the_order_it_was_handed_out(connect, channel, name, end):
+    queue, other = name(), connect()
+    channel.declare_queue(queue, durable=True, arguments={"x-queue-type": "quorum"})
+    channel.publish_all("", queue, ["1", "2", "3"])
+    holder = other.channel()
+    holder.prefetch(3)
+    holder.consume(queue, "t")
+    assert holder.bodies(3) == ["1", "2", "3"]
+    holder.nack(1)
+    assert holder.bodies(1) == ["1"]
+    holder.call("basic.cancel", consumer_tag="t")
+    if end == "channel closed":
+        holder.close()
+    elif end == "connection lost":
+        other.abort()
+    elif end == "nack of all":
+        holder.nack(0, multiple=True)
+    else:
+        holder.call("basic.recover", requeue=True)
+    channel.expect_depth(queue, 3)
+    assert channel.drain(queue) == ["2", "3", "1"]

@@ -68,6 +68,12 @@ impl Handout {
     pub const fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
     }
+
+    /// How many were handed out since that earlier one.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> u32 {
+        self.0.wrapping_sub(earlier.0)
+    }
 }
 
 /// Where a message in somebody's hands comes from: what a delivery tag stands for.

@@ -89,12 +89,12 @@ impl Queue {
         }
     }
 
-    /// Everything the channel holds returns to its old place.
+    /// Everything the channel holds returns to its old place; in a quorum queue in the order it was handed out.
     ///
     /// Looks at every unacked message: an index by channel would cost each delivery more than it
     /// saves when a channel ends.
     pub(super) fn release(&mut self, channel: ChannelKey, ended: bool, effects: &mut Effects) {
-        let held: Vec<(Seq, Handout)> = self
+        let mut held: Vec<(Seq, Handout)> = self
             .unacked
             .iter()
             .filter(|(_, unacked)| unacked.holder.channel == channel)
@@ -115,6 +115,9 @@ impl Queue {
         }
         if held.is_empty() {
             return;
+        }
+        if self.settings.queue_type == QueueType::Quorum {
+            held.sort_by_key(|(_, handout)| std::cmp::Reverse(self.last_handout.since(*handout)));
         }
         let outcome = if ended {
             Outcome::Failed

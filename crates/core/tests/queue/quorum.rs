@@ -89,6 +89,18 @@ fn messages_of_an_ended_channel_come_back_in_their_order() {
 }
 
 #[test]
+fn messages_of_an_ended_channel_come_back_in_the_order_they_were_handed_out() {
+    let mut queue = plain();
+    let alice = queue.subscribe(prefetch(3));
+    queue.publish(["1", "2", "3"]);
+    queue.expect_deliveries(alice, ["1", "2", "3"]);
+    queue.settle("1", Outcome::Returned);
+    queue.expect_redeliveries(alice, ["1"]);
+    queue.end_channel(alice);
+    expect_order(&mut queue, ["2", "3", "1"]);
+}
+
+#[test]
 fn priorities_need_no_argument_and_go_up_to_31() {
     let mut queue = plain();
     queue.publish_with_priority(3, ["three"]);

@@ -527,10 +527,16 @@ impl World {
             Place::GotBy(by) => by == channel,
         };
         let held = self.messages.iter().filter(is_meant);
-        let mut held: Vec<u64> = held.map(|entry| entry.number).collect();
-        // In the order in which they came to the queue.
+        // In the order in which they came to the queue, or were handed out.
+        let handed_out = |entry: &Entry| match entry.held {
+            Some((_, handout)) if self.is_quorum() => handout.since(Handout::default()),
+            _ => 0,
+        };
+        let mut held: Vec<(u32, u64)> = held
+            .map(|entry| (handed_out(entry), entry.number))
+            .collect();
         held.sort_unstable();
-        for number in held {
+        for (_, number) in held {
             let mut messages = self.messages.iter();
             let at = messages.position(|entry| entry.number == number);
             self.come_back(at.expect("it is there"), ended);
