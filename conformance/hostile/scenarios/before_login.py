@@ -194,3 +194,18 @@ def sc11_odd_vhost_names_are_names(case):
         api.put(f"/api/vhosts/{name}")
     made = {str(path) for path in broker.directory.rglob("*")} - before
     assert all(path.endswith((".log", ".sst", ".blob")) for path in made), made
+
+
+def sc09_only_trusted_proxies_are_listened_to(case):
+    line = b"PROXY TCP4 192.0.2.1 192.0.2.2 40000 5672\r\n"
+    user = ("other", "password")
+    for trusted, is_heard in (("10.0.0.0/8,::1", False), ("10.0.0.0/8,127.0.0.0/8", True)):
+        broker = case.broker("--proxy-protocol", "--proxy-protocol-trusted", trusted)
+        Api(broker).user(*user)
+        peer = Peer(broker.port).write(line)
+        if is_heard:
+            peer.open(*user)
+        else:
+            peer.write(PROTOCOL_HEADER)
+            assert peer.rest() == b"", "somebody else was listened to"
+            assert "not one of the trusted proxies" in broker.logged()

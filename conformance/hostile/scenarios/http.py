@@ -93,6 +93,17 @@ def sc47_slow_heads_and_smuggling_shapes(case):
     del body
 
 
+def sc47_timeouts_are_settings(case):
+    broker = case.broker("--http-request-timeout", "300ms", "--http-body-timeout", "300ms")
+    began = time.monotonic()
+    assert raw_http(broker.http_port, b"GET /api/overview HTTP/1.1\r\nX-A: ")[:12] in (b"", b"HTTP/1.1 408")
+    credentials = base64.b64encode(b"guest:guest").decode()
+    slow = head("PUT", "/api/queues/%2F/slow", f"Authorization: Basic {credentials}", "Content-Length: 10")
+    assert status(raw_http(broker.http_port, slow + b"{")) == 408
+    assert time.monotonic() - began < 8
+    Api(broker).get("/api/overview")
+
+
 def sc38_a_monitoring_user_changes_nothing(case):
     broker = case.broker()
     admin = Api(broker)

@@ -10,7 +10,7 @@ use std::{
 };
 
 use leveret_management::{
-    BoundListener, Cors, HttpError, HttpSettings, ImportError, MessagesError, Node,
+    BoundListener, Cors, HttpError, HttpSettings, HttpTimeouts, ImportError, MessagesError, Node,
 };
 use leveret_runtime::{Amount, Limits, NodeOptions, Permit, Permits, StartError, StartOptions};
 use leveret_server::{BindError, Listeners};
@@ -203,6 +203,10 @@ pub(crate) fn http_settings(settings: &Settings) -> HttpSettings {
         cors: Cors {
             allow_origins: settings.http_cors_origins.clone(),
             max_age_secs: settings.http_cors_max_age_secs,
+        },
+        timeouts: HttpTimeouts {
+            head: Duration::from_millis(settings.http_request_timeout.0),
+            body: Duration::from_millis(settings.http_body_timeout.0),
         },
         metrics_per_object: settings.metrics_per_object,
     }

@@ -63,6 +63,7 @@ pub(crate) fn server_options(settings: &Settings, sockets_max: usize) -> ServerO
     let alternative = |name| LoginFrom::AlternativeName(name, index);
     ServerOptions {
         sockets_max,
+        trusted_proxies: settings.proxy_protocol_trusted.clone(),
         tls_handshake_timeout: Duration::from_millis(settings.ssl_handshake_timeout.0),
         login_from: match settings.ssl_cert_login_from {
             LoginPart::DistinguishedName => LoginFrom::DistinguishedName,

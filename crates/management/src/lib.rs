@@ -35,5 +35,5 @@ pub use self::{
     message_file::{MessagesError, load_messages, load_messages_from},
     node::{AdminSocket, LogControl, Node, NodeFacts, Order, Ordered, Phase},
     resource::definitions::{ImportError, import_file, import_text},
-    server::{HttpSettings, Listening, ListeningHttp, Management},
+    server::{HttpSettings, HttpTimeouts, Listening, ListeningHttp, Management},
 };

@@ -1,6 +1,6 @@
 //! The sockets of the API and of the metrics: bounded in number and in time, with TLS or without.
 //!
-//! Whoever comes without credentials can cost a connection, [`HEADER_BYTES_MAX`] of memory and [`HEADER_TIMEOUT`] of
+//! Whoever comes without credentials can cost a connection, [`HEADER_BYTES_MAX`] of memory and [`HttpTimeouts::head`](crate::HttpTimeouts::head) of
 //! waiting, not more.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
@@ -24,9 +24,6 @@ use tracing::{debug, warn};
 
 /// Connections a listener has at once unless it is told otherwise; who comes then waits to be accepted.
 const CONNECTIONS_MAX: usize = 1024;
-
-/// How long the head of a request may take, and the wait for the next one.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a TLS handshake may take.
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -115,7 +112,7 @@ impl BoundListener {
     }
 
     /// Serves until the task that this is ends.
-    pub(crate) async fn serve(self, router: Router) -> io::Result<()> {
+    pub(crate) async fn serve(self, router: Router, head_timeout: Duration) -> io::Result<()> {
         let Self {
             socket,
             tls,
@@ -148,10 +145,10 @@ impl BoundListener {
             let tls = tls.clone();
             connections.spawn(async move {
                 match tls {
-                    None => serve_one(stream, router).await,
+                    None => serve_one(stream, router, head_timeout).await,
                     Some(tls) => {
                         if let Some(stream) = shake_hands(stream, &tls, peer).await {
-                            serve_one(stream, router).await;
+                            serve_one(stream, router, head_timeout).await;
                         }
                     }
                 }
@@ -177,10 +174,14 @@ async fn shake_hands(
     }
 }
 
-async fn serve_one(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router) {
+async fn serve_one(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    head_timeout: Duration,
+) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
+        .header_read_timeout(head_timeout)
         .max_buf_size(HEADER_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     if let Err(reason) = connection.await {

@@ -37,9 +37,6 @@ const BODY_BYTES_MAX: usize = 20_000_000;
 /// The largest body of somebody who has shown no credentials.
 const OPEN_BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// How long a body may take to come.
-const BODY_TIMEOUT: Duration = Duration::from_secs(60);
-
 /// Where the broker listens, as the API tells it.
 #[derive(Debug, Clone, Default)]
 pub struct Listening {
@@ -71,6 +68,24 @@ impl From<&BoundListener> for ListeningHttp {
     }
 }
 
+/// How long clients may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HttpTimeouts {
+    /// The head of a request, and the wait for the next one.
+    pub head: Duration,
+    /// The body of a request.
+    pub body: Duration,
+}
+
+impl Default for HttpTimeouts {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(10),
+            body: Duration::from_secs(60),
+        }
+    }
+}
+
 /// How the API and the metrics are served.
 #[derive(Debug, Clone, Default)]
 pub struct HttpSettings {
@@ -78,6 +93,8 @@ pub struct HttpSettings {
     pub path_prefix: String,
     /// Which pages of other origins may use the API.
     pub cors: Cors,
+    /// How long clients may take.
+    pub timeouts: HttpTimeouts,
     /// `/metrics` has a series for each object, as `/metrics/per-object` always has.
     pub metrics_per_object: bool,
 }
@@ -135,6 +152,7 @@ impl Management {
             http: http.iter().map(ListeningHttp::from).collect(),
             metrics: metrics.iter().map(ListeningHttp::from).collect(),
         };
+        let head_timeout = settings.timeouts.head;
         node.set_api(Some(Arc::new(Api::of(
             broker,
             listening,
@@ -142,11 +160,13 @@ impl Management {
             node.facts().clone(),
         ))));
         let pages = Router::new().fallback(answer).with_state(node.clone());
-        let http = http.into_iter().map(|bound| serve(bound, pages.clone()));
+        let http = http
+            .into_iter()
+            .map(|bound| serve(bound, pages.clone(), head_timeout));
         let scrapes = Router::new().fallback(scrape).with_state(node.clone());
         let metrics = metrics
             .into_iter()
-            .map(|bound| serve(bound, scrapes.clone()));
+            .map(|bound| serve(bound, scrapes.clone(), head_timeout));
         Self {
             node: node.clone(),
             tasks: http.chain(metrics).collect(),
@@ -161,9 +181,9 @@ impl Drop for Management {
     }
 }
 
-fn serve(listener: BoundListener, router: Router) -> JoinHandle<()> {
+fn serve(listener: BoundListener, router: Router, head_timeout: Duration) -> JoinHandle<()> {
     tokio::spawn(async move {
-        if let Err(reason) = listener.serve(router).await {
+        if let Err(reason) = listener.serve(router, head_timeout).await {
             error!(%reason, "an HTTP listener ended");
         }
     })
@@ -278,7 +298,9 @@ async fn outcome(
     } else {
         BODY_BYTES_MAX
     };
-    request.body = body_of(&request, body, bytes_max).await?;
+    let timeouts = api.as_ref().map(|api| api.settings.timeouts);
+    let patience = timeouts.unwrap_or_default().body;
+    request.body = body_of(&request, body, bytes_max, patience).await?;
     if let [x, of_node, rest @ ..] = request.path.as_slice()
         && x == "x"
         && of_node == "node"
@@ -292,14 +314,19 @@ async fn outcome(
     visitor.actor().acts(work).await
 }
 
-async fn body_of(request: &Request, body: Body, bytes_max: usize) -> Result<Bytes, Refused> {
+async fn body_of(
+    request: &Request,
+    body: Body,
+    bytes_max: usize,
+    patience: Duration,
+) -> Result<Bytes, Refused> {
     let too_large = || Refused::empty(StatusCode::PAYLOAD_TOO_LARGE);
     let announced = request.header("content-length");
     let announced = announced.and_then(|text| text.parse::<u64>().ok());
     if announced.is_some_and(|bytes| bytes > bytes_max as u64) {
         return Err(too_large());
     }
-    timeout(BODY_TIMEOUT, to_bytes(body, bytes_max))
+    timeout(patience, to_bytes(body, bytes_max))
         .await
         .map_err(|_| Refused::empty(StatusCode::REQUEST_TIMEOUT))?
         .map_err(|_| too_large())

@@ -13,6 +13,7 @@
 mod calls;
 mod connection_task;
 mod listener;
+mod network;
 mod outbox;
 mod proxy;
 mod route_cache;
@@ -24,5 +25,6 @@ mod writer;
 
 pub use self::{
     listener::{BindError, Listeners},
+    network::{Network, NoNetwork},
     server::{Server, ServerOptions},
 };

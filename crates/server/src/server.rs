@@ -21,6 +21,7 @@ use tracing::{debug, warn};
 use crate::{
     connection_task,
     listener::{Bound, Listener, Listeners},
+    network::Network,
     welcome::{self, Arrival},
 };
 
@@ -34,6 +35,8 @@ pub struct ServerOptions {
     pub tls_handshake_timeout: Duration,
     /// Which part of a client's certificate is a user.
     pub login_from: LoginFrom,
+    /// Who may be a proxy where one is expected; everybody, when there are none.
+    pub trusted_proxies: Vec<Network>,
     /// Sockets that may be open at once; who comes then waits to be accepted.
     pub sockets_max: usize,
 }
@@ -43,6 +46,7 @@ impl Default for ServerOptions {
         Self {
             tls_handshake_timeout: Duration::from_secs(5),
             login_from: LoginFrom::default(),
+            trusted_proxies: Vec::new(),
             sockets_max: 65_536,
         }
     }

@@ -1,6 +1,6 @@
 //! What comes before AMQP: the word of a proxy, the TLS handshake.
 
-use std::{io, sync::Arc, time::Instant};
+use std::{io, net::IpAddr, sync::Arc, time::Instant};
 
 use leveret_runtime::{Endpoint, PeerCertFacts, TlsFacts};
 use leveret_tls::{CipherFacts, LoginFrom, PeerCertificate, Tls};
@@ -62,6 +62,13 @@ pub(crate) async fn welcome(arrival: Arrival, host: Host) -> Option<Accepted> {
         }
     };
     if behind_proxy {
+        let trusted = &host.options.trusted_proxies;
+        let is_trusted = |proxy: IpAddr| trusted.iter().any(|network| network.contains(proxy));
+        // Nothing is read of anybody else: what they say of themselves counts for nothing.
+        if !trusted.is_empty() && !is_trusted(peer.ip()) {
+            info!(%peer, "not one of the trusted proxies");
+            return None;
+        }
         // The whole handshake has one time limit.
         let limit = std::time::Duration::from_millis(host.settings.handshake_timeout_millis);
         let source = timeout_at(

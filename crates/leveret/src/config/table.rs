@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 
 use leveret_runtime::Amount;
+use leveret_server::Network;
 
 use crate::logging::CategoryLevel;
 
@@ -669,6 +670,12 @@ settings! {
             default: "false",
             keys: &[key("proxy_protocol")],
         }
+        /// Addresses or networks, such as `10.0.0.0/8`, from which such a proxy may come; who comes from elsewhere is hung
+        /// up on
+        proxy_protocol_trusted: Vec<Network> {
+            value_name: "NETWORK",
+            default_words: "everywhere",
+        }
     }
 
     "HTTP" {
@@ -677,6 +684,20 @@ settings! {
             value_name: "PATH",
             default_words: "none",
             keys: &[key("management.path_prefix")],
+        }
+        /// How long the head of a request may take, and a connection be idle, in milliseconds
+        http_request_timeout: Millis {
+            value_name: "MILLIS",
+            default: "10000",
+            range: (100, 604_800_000),
+            keys: &[key("management.tcp.request_timeout"), key("management.ssl.request_timeout")],
+        }
+        /// How long the body of a request may take, in milliseconds
+        http_body_timeout: Millis {
+            value_name: "MILLIS",
+            default: "60000",
+            range: (100, 604_800_000),
+            keys: &[key("management.tcp.idle_timeout"), key("management.ssl.idle_timeout")],
         }
         /// Origins whose pages may use the HTTP API; `*` for every one
         http_cors_origins: Vec<String> {

@@ -6,6 +6,7 @@ use std::{
 };
 
 use leveret_runtime::Amount;
+use leveret_server::Network;
 
 /// Least and most, of a number or of the length of a text.
 pub(crate) type Range = (u64, u64);
@@ -254,6 +255,16 @@ impl Value for Endpoint {
 
     fn allowed(_range: Range) -> String {
         "a port, ADDR:PORT or [ADDR]:PORT".to_owned()
+    }
+}
+
+impl Value for Network {
+    fn read(text: &str, _range: Range) -> Option<Self> {
+        text.parse().ok()
+    }
+
+    fn allowed(_range: Range) -> String {
+        "an address or a network such as 10.0.0.0/8".to_owned()
     }
 }
 
