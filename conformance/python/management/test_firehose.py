@@ -149,6 +149,16 @@ def test_deliveries_and_gets_are_copied(api, connect, channel, trace):
     assert (key, copy.headers["redelivered"], copy.headers["channel"]) == ("deliver.q", 1, 1)
 
 
+def test_a_get_over_http_is_copied_with_who_got_it(api, vhost, connect, channel, trace):
+    channel.basic_publish("x", "k.1", b"one")
+    copies = Copies(connect())
+    trace(True)
+    taken = {"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}
+    assert len(api.post(f"queues/{vhost}/q/get", taken).json) == 1
+    [(key, copy, body)] = copies.take(1)
+    assert (key, body, copy.headers["user"]) == ("deliver.q", b"one", api.user)
+
+
 def test_copies_are_made_only_between_on_and_off(connect, channel, trace):
     copies = Copies(connect())
     channel.basic_publish("x", "k.1", b"before")

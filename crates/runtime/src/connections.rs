@@ -203,6 +203,21 @@ pub struct Churn {
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     open: Mutex<Open>,
+    /// Users of the HTTP API who take messages at this moment, under the number that stands for their connection.
+    visitors: Mutex<BTreeMap<ConnectionId, ShortString>>,
+}
+
+/// A user of the HTTP API is known until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Visit<'a> {
+    connections: &'a Connections,
+    id: ConnectionId,
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        self.connections.visitors.lock().remove(&self.id);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -357,6 +372,20 @@ impl Connections {
     pub(crate) fn facts(&self, id: ConnectionId) -> Option<Arc<ConnectionFacts>> {
         let open = self.open.lock();
         open.by_id.get(&id).map(|entry| entry.facts.clone())
+    }
+
+    /// Makes a user of the HTTP API known, who takes messages under this number.
+    pub(crate) fn visit(&self, id: ConnectionId, user: ShortString) -> Visit<'_> {
+        self.visitors.lock().insert(id, user);
+        Visit {
+            connections: self,
+            id,
+        }
+    }
+
+    /// The user of the HTTP API who takes messages under this number.
+    pub(crate) fn visitor(&self, id: ConnectionId) -> Option<ShortString> {
+        self.visitors.lock().get(&id).cloned()
     }
 
     /// Connections and channels that are open.

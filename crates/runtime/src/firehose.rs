@@ -71,11 +71,13 @@ impl VhostHandle {
             message,
         } in handed
         {
-            let facts = self.services().connections.facts(to.connection);
-            let nobody = ShortString::from_static(NOBODY);
+            let connections = &self.services().connections;
+            let facts = connections.facts(to.connection);
+            let user = facts.as_ref().map(|facts| facts.user.clone());
+            let user = user.or_else(|| connections.visitor(to.connection));
             let by = PublishedBy {
                 facts: facts.as_deref(),
-                user: facts.as_ref().map_or(&nobody, |facts| &facts.user),
+                user: &user.unwrap_or_else(|| ShortString::from_static(NOBODY)),
                 channel: to.channel,
             };
             if let Some(headers) = self.headers_of(message, by) {

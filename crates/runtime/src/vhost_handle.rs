@@ -361,7 +361,7 @@ impl VhostHandle {
         Ok(is_routed)
     }
 
-    /// Takes up to `count` messages off a queue, and says the same of all: they are gone, come back, or are rejected.
+    /// Takes up to `count` messages off a queue for a user of the HTTP API, and says the same of all: they are gone, come back, or are rejected.
     ///
     /// Whoever waits for it may lose patience: it goes on to its end.
     ///
@@ -371,12 +371,13 @@ impl VhostHandle {
     pub async fn take(
         self: &Arc<Self>,
         queue: ShortString,
-        connection: ConnectionId,
+        (connection, user): (ConnectionId, ShortString),
         count: usize,
         outcome: Outcome,
     ) -> Result<Vec<Taken>, Refusal> {
         let vhost = self.clone();
         let taking = tokio::spawn(async move {
+            let _visit = vhost.services.connections.visit(connection, user);
             let channel = ChannelKey {
                 connection,
                 channel: 1,

@@ -9,7 +9,7 @@ use leveret_core::{
     refusal::{ObjectKind, Refusal},
     rights::Right,
 };
-use leveret_runtime::{Broker, Taken, VhostHandle};
+use leveret_runtime::{Broker, Taken};
 use leveret_wire::{
     content::{BasicProperties, RawProperties},
     value::{FieldTable, ShortString, Timestamp},
@@ -174,24 +174,12 @@ pub(crate) async fn get(
     let rights = visitor.rights(&api.broker, vhost.name());
     rights.check(Right::Read, ObjectKind::Queue, &name)?;
     let count = usize::try_from(count.clamp(0, COUNT_MAX)).unwrap_or(0);
-    let taken = take(api, &vhost, &name, count, outcome).await?;
+    let taker = (api.broker.next_connection_id(), visitor.name.clone());
+    let taken = vhost.take(name, taker, count, outcome).await?;
     let list = taken
         .iter()
         .map(|taken| shown(taken, encoding == "base64", truncate));
     Ok(Reply::Json(list.collect()))
-}
-
-async fn take(
-    api: &Api,
-    vhost: &std::sync::Arc<VhostHandle>,
-    queue: &ShortString,
-    count: usize,
-    outcome: Outcome,
-) -> Result<Vec<Taken>, Refused> {
-    let connection = api.broker.next_connection_id();
-    Ok(vhost
-        .take(queue.clone(), connection, count, outcome)
-        .await?)
 }
 
 fn outcome(object: &Map<String, Value>) -> Result<Outcome, Refused> {
