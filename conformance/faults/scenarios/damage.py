@@ -163,6 +163,11 @@ def damage_that_the_database_meets_by_itself_ends_the_broker_with_a_way_out(case
 
     publish_to_both(12)
     broker.stop()
+    # A stop breaks off a table that is being written.
+    while not any(path.stat().st_size > 4 << 20 for path in broker.tables()):
+        broker.start()
+        publish_to_both(6)
+        broker.stop()
     table = max(broker.tables(), key=lambda path: path.stat().st_size)
     # Towards its end, where the rows of the later queue are.
     flip(table, int(table.stat().st_size * case.random.uniform(0.6, 0.9)), case.random.randrange(8))
