@@ -119,7 +119,9 @@ impl Stream {
             let Some(reader) = self.readers.get_mut(id) else {
                 continue;
             };
-            let (from, ask) = match reader.at {
+            let place = reader.at;
+            let until = place.map_or_else(|since| since.until, |_| until);
+            let (from, ask) = match place {
                 Ok(at) => {
                     let from = reader.page_until.max(at).max(head);
                     let rows_max = PAGE_ROWS_MAX - reader.page.len();
@@ -134,13 +136,14 @@ impl Stream {
                     (from, rows)
                 }
                 Err(since) => {
-                    let since = Ask::Since {
+                    // What came after the reader is for it, whatever the time.
+                    let ask = Ask::Since {
                         reader: id,
                         from: head,
-                        until,
+                        until: since.until,
                         at: since.at,
                     };
-                    (head, since)
+                    (head, ask)
                 }
             };
             self.readers.asked(id, from, until);

@@ -1,6 +1,10 @@
 //! Where a reader starts.
 
-use leveret_core::{ids::Timestamp, queue::Outcome, stream::StreamStart};
+use leveret_core::{
+    ids::Timestamp,
+    queue::{Command, Outcome, RequestId},
+    stream::{StreamStart, StreamSubscription},
+};
 use leveret_wire::value::{FieldTable, FieldValue, Timestamp as Seconds};
 
 use crate::scenario::StreamScenario;
@@ -65,6 +69,24 @@ fn a_time_is_looked_for_among_everything_that_was_there() {
     scenario.commits_late = false;
     scenario.commit();
     assert_eq!(scenario.take_offsets(reader), [1]);
+}
+
+#[test]
+fn what_comes_after_the_reader_is_not_missed_whatever_the_time() {
+    let mut scenario = ten();
+    let consumer = StreamScenario::reader(1);
+    let subscription = StreamSubscription {
+        request: RequestId(1000),
+        consumer,
+        prefetch: 100,
+        start: StreamStart::Since(Timestamp::NEVER),
+        filter: None,
+    };
+    scenario.submit(vec![Command::SubscribeStream(Box::new(subscription))]);
+    // Before the reader is told that it may be served.
+    scenario.publish_each(10..12);
+    scenario.submit(vec![Command::Resume { consumer }]);
+    assert_eq!(scenario.take_offsets(consumer), [10, 11]);
 }
 
 #[test]
