@@ -10,7 +10,7 @@ export PATH := $(PATH):$(if $(CARGO_HOME),$(CARGO_HOME),$(HOME)/.cargo)/bin
 # cargo with the RocksDB that scripts/rocksdb has built.
 cargo := scripts/cargo
 
-.PHONY: run test check fix build fuzz faults bench neighbours sbom
+.PHONY: run test check fix build fuzz faults bench growth profile check-perf neighbours sbom
 
 # The broker, on port 5672.
 run:
@@ -47,6 +47,22 @@ neighbours: build
 # The parts of the program, as CycloneDX, into leveret.cdx.json.
 sbom:
 	scripts/sbom leveret.cdx.json
+
+# What a message costs as things grow, into docs/growth.md. Fifteen minutes on a quiet machine.
+growth:
+	@scripts/setup
+	$(cargo) build --release --package leveret --package leveret-bench
+	scripts/growth
+
+# A flame graph of the broker: make profile WORKLOAD=c-1
+profile:
+	@scripts/setup
+	scripts/profile $(WORKLOAD)
+
+# Instructions of a message's way, counted by valgrind, against the record. Not timed.
+check-perf:
+	@scripts/setup
+	scripts/check-perf
 
 # Only reads.
 check:

@@ -10,6 +10,7 @@
 //! The reader owns the session and is the only one to await queues and metadata, so that methods of
 //! a connection take effect in order. Nothing is flushed per message, nothing waits for a timer.
 
+mod batches;
 mod calls;
 mod connection_task;
 mod listener;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use leveret_core::{
     delay,
-    ids::{ChannelKey, HandedOut, QueueId},
+    ids::{ChannelKey, HandedOut},
     message::{Life, Message, MessageParts},
     queue::{Command, Confirm},
     record::ExchangeKind,
@@ -13,8 +13,8 @@ use leveret_core::{
     vhost::{Hold, Occasion, Routable},
 };
 use leveret_runtime::{
-    Broker, ConnectionFacts, DelayHandle, ExchangeTraffic, PublishedBy, QueueHandle, ReplyTarget,
-    SIZE_BOUNDS, Sizes, Traffic, TrafficCounts, VhostHandle, generate_name,
+    Broker, ConnectionFacts, DelayHandle, ExchangeTraffic, PublishedBy, ReplyTarget, SIZE_BOUNDS,
+    Sizes, Traffic, TrafficCounts, VhostHandle, generate_name,
 };
 use leveret_session::{Commit, Outgoing, Promise, Publish, Routed, Settle, Sink};
 use leveret_wire::{
@@ -22,10 +22,10 @@ use leveret_wire::{
     value::{FieldTable, ShortString},
 };
 
-use crate::route_cache::{Found, Route, RouteCache};
-
-/// Batches that are kept for the next read.
-const BATCHES_KEPT_MAX: usize = 16;
+use crate::{
+    batches::Batches,
+    route_cache::{Found, Route, RouteCache},
+};
 
 /// Work of one connection on its way to the queues. Everything is empty again after each submit.
 #[derive(Debug)]
@@ -68,69 +68,6 @@ pub(crate) struct Stage {
     submitted: bool,
 }
 
-/// Queues in the order in which this read met them.
-#[derive(Debug)]
-struct Batches {
-    list: Vec<Batch>,
-    /// Batches from here on wait for use; they keep their capacity.
-    used: usize,
-}
-
-#[derive(Debug)]
-struct Batch {
-    queue: Arc<QueueHandle>,
-    commands: Vec<Command>,
-    /// To which step of [`Stage`] the last settle belongs.
-    last_step: u64,
-}
-
-impl Batches {
-    const fn new() -> Self {
-        Self {
-            list: Vec::new(),
-            used: 0,
-        }
-    }
-
-    /// The batch of this queue; `find` is asked for a queue that has none yet.
-    fn of(
-        &mut self,
-        queue: QueueId,
-        find: impl FnOnce() -> Option<Arc<QueueHandle>>,
-    ) -> Option<&mut Batch> {
-        // A read meets few queues, and mostly the same one again.
-        let known = self.list[..self.used]
-            .iter()
-            .rposition(|batch| batch.queue.id() == queue);
-        let at = match known {
-            Some(at) => at,
-            None => {
-                let queue = find()?;
-                match self.list.get_mut(self.used) {
-                    Some(spare) => spare.queue = queue,
-                    None => self.list.push(Batch {
-                        queue,
-                        commands: Vec::new(),
-                        last_step: 0,
-                    }),
-                }
-                self.used += 1;
-                self.used - 1
-            }
-        };
-        Some(&mut self.list[at])
-    }
-
-    fn submit(&mut self) {
-        for batch in &mut self.list[..self.used] {
-            batch.queue.submit(&mut batch.commands);
-        }
-        self.used = 0;
-        // A spare keeps its last queue alive: few may stay.
-        self.list.truncate(BATCHES_KEPT_MAX);
-    }
-}
-
 /// A confirm that is owed once so many queues have answered, or a commit.
 #[derive(Debug)]
 struct Expected {
@@ -160,7 +97,7 @@ struct Pending {
 }
 
 impl Stage {
-    pub(crate) const fn new(broker: Arc<Broker>) -> Self {
+    pub(crate) fn new(broker: Arc<Broker>) -> Self {
         Self {
             broker,
             routes: None,
@@ -258,7 +195,7 @@ impl Stage {
         for (target, message) in self.replies.drain(..) {
             target.reply(&message);
         }
-        self.submitted |= self.batches.used + self.settles.used > 0;
+        self.submitted |= !(self.batches.is_empty() && self.settles.is_empty());
         let has_commit = std::mem::take(&mut self.has_commit);
         let Self {
             broker,
