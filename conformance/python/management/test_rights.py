@@ -191,8 +191,10 @@ class House:
     def tear_down(self):
         with contextlib.suppress(Exception):
             self._client.close()
+        # The last row about it protected it.
+        self.api.delete(f"vhosts/{self.vhost}/deletion/protection")
         for vhost in (self.vhost, self.elsewhere):
-            self.api.delete(f"vhosts/{vhost}")
+            assert self.api.delete(f"vhosts/{vhost}").status == 204
         for user in [self.somebody, *(self.user_of(visitor) for visitor in VISITORS)]:
             self.api.delete(f"users/{user}")
         self.api.delete(f"global-parameters/rights-{self.id}")
