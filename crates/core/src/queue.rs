@@ -42,6 +42,7 @@ mod effects;
 mod enqueue;
 mod expire;
 mod limits;
+mod line;
 mod report;
 mod retry;
 mod settle;
@@ -57,6 +58,7 @@ use self::{
     cold::{Cold, Window},
     consumers::Consumers,
     dead_letter::Stranded,
+    line::Line,
     retry::Retries,
     spill::Spilled,
     spot::Spot,
@@ -136,7 +138,7 @@ pub struct Queue {
     settings: QueueSettings,
     /// The window at the head, everything transient, everything returned; all of a queue with
     /// priorities that was not there at the start.
-    ready: BTreeMap<Spot, Ready>,
+    ready: Line<Spot, Ready>,
     /// The stored ones of `ready`.
     window: Window,
     /// Body bytes of `ready`.
@@ -156,7 +158,7 @@ pub struct Queue {
     cold: Cold,
     /// Those of the cold range that expire, as far as they came in this run.
     cold_due: BTreeSet<(Timestamp, Spot)>,
-    unacked: BTreeMap<Seq, Unacked>,
+    unacked: Line<Seq, Unacked>,
     last_handout: Handout,
     /// When unacked messages are overdue.
     acks: AckTimes,
@@ -216,7 +218,7 @@ impl Queue {
             id,
             durable,
             settings: QueueSettings::default(),
-            ready: BTreeMap::new(),
+            ready: Line::new(),
             window: Window::default(),
             ready_body_bytes: 0,
             transient_bytes: 0,
@@ -227,7 +229,7 @@ impl Queue {
             due: BTreeSet::new(),
             cold: Cold::of(stored),
             cold_due: BTreeSet::new(),
-            unacked: BTreeMap::new(),
+            unacked: Line::new(),
             last_handout: Handout::default(),
             acks: AckTimes::default(),
             attempts: BTreeMap::new(),
@@ -521,11 +523,11 @@ impl Queue {
 
     fn check_places(&self) -> Result<(), String> {
         let mut in_ready = self.ready.keys();
-        if let Some(Spot { seq, .. }) = in_ready.find(|spot| self.unacked.contains_key(&spot.seq)) {
+        if let Some(Spot { seq, .. }) = in_ready.find(|spot| self.unacked.contains(spot.seq)) {
             return Err(format!("message {seq} is both ready and unacked"));
         }
-        let ready = self.ready.iter().map(|(&spot, ready)| (spot, ready));
-        let unacked = self.unacked.iter().map(|(&seq, unacked)| {
+        let ready = self.ready.iter();
+        let unacked = self.unacked.iter().map(|(seq, unacked)| {
             let spot = self.spot(seq, &unacked.ready.message);
             (spot, &unacked.ready)
         });
@@ -559,8 +561,8 @@ impl Queue {
 
     /// Nothing is stored below this position.
     fn head(&self) -> Seq {
-        let unacked = self.unacked.keys().next().copied();
-        let first = self.ready.first_key_value();
+        let unacked = self.unacked.keys().next();
+        let first = self.ready.first();
         let turned = first.filter(|(spot, _)| spot.has_turn());
         self.first_of_each_class()
             .map(|spot| spot.seq)
@@ -585,7 +587,7 @@ impl Queue {
     fn first_of_each_class(&self) -> impl Iterator<Item = Spot> {
         let first = |class| {
             let from = Spot::in_order(class, Seq::default());
-            self.ready.range(from..).next().map(|(&spot, _)| spot)
+            self.ready.first_from(from).map(|(spot, _)| spot)
         };
         std::iter::successors(first(0), move |spot| first(spot.class().checked_add(1)?))
     }

@@ -60,7 +60,7 @@ impl Queue {
         let now = self.now;
         let mut overdue: Vec<Seq> = Vec::new();
         let mut next: Option<Due> = None;
-        for (&seq, unacked) in &self.unacked {
+        for (seq, unacked) in self.unacked.iter() {
             let due = unacked.holder.due;
             if due == Due::NEVER {
                 continue;
@@ -73,7 +73,7 @@ impl Queue {
         }
         self.acks.check = next.map(|due| self.acks.time_of(due));
         for seq in overdue {
-            let Some(unacked) = self.unacked.get(&seq) else {
+            let Some(unacked) = self.unacked.get(seq) else {
                 continue;
             };
             let (channel, handout) = (unacked.holder.channel, unacked.holder.handout);

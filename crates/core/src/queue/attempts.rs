@@ -127,7 +127,7 @@ impl Queue {
     fn in_memory(&self) -> BTreeSet<Seq> {
         let ready = self.ready.keys().map(|spot| spot.seq);
         ready
-            .chain(self.unacked.keys().copied())
+            .chain(self.unacked.keys())
             .chain(self.dying.keys().copied())
             .chain(self.waiting().map(|(seq, _)| seq))
             .collect()

@@ -6,7 +6,7 @@ use std::{
     ops::RangeInclusive,
 };
 
-use super::{ConsumerReport, Unacked};
+use super::{ConsumerReport, Unacked, line::Line};
 use crate::ids::{ChannelKey, ConsumerId, Seq};
 
 /// How a consumer wants its messages.
@@ -353,7 +353,7 @@ impl Consumers {
     }
 
     /// What must hold of consumers, given what is unacked.
-    pub(super) fn check(&self, unacked: &BTreeMap<Seq, Unacked>) -> Result<(), String> {
+    pub(super) fn check(&self, unacked: &Line<Seq, Unacked>) -> Result<(), String> {
         let mut held: BTreeMap<ConsumerId, u32> = BTreeMap::new();
         for id in unacked.values().filter_map(Unacked::consumer) {
             *held.entry(id).or_default() += 1;

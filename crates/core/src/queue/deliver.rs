@@ -21,7 +21,7 @@ impl Queue {
     /// messages that are ready, or depends on whether there are any: a consumer with credit has had those.
     #[must_use]
     pub fn overtakes(&self, command: &Command) -> bool {
-        let Some((last, _)) = self.ready.last_key_value() else {
+        let Some(last) = self.ready.last_key() else {
             return false;
         };
         if self.settings.max_priority == 0 {
@@ -29,7 +29,7 @@ impl Queue {
             return matches!(command, Command::Enqueue { message, .. } if message.was_delivered());
         }
         match command {
-            Command::Enqueue { message, .. } => self.spot(self.state.next, message) < *last,
+            Command::Enqueue { message, .. } => self.spot(self.state.next, message) < last,
             Command::Settle {
                 outcome: Outcome::Returned | Outcome::Failed,
                 ..
@@ -180,10 +180,7 @@ impl Queue {
     pub(super) fn take_head(&mut self, effects: &mut Effects) -> Option<(Spot, Ready)> {
         loop {
             if let Some(cold_from) = self.cold.from()
-                && self
-                    .ready
-                    .first_key_value()
-                    .is_none_or(|(&spot, _)| spot > cold_from)
+                && self.ready.first().is_none_or(|(spot, _)| spot > cold_from)
             {
                 self.ask_refill(effects);
                 return None;

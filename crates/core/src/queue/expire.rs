@@ -90,7 +90,7 @@ impl Queue {
     /// Everything whose time is over leaves. Runs behind every hand-out.
     pub(super) fn expire(&mut self, effects: &mut Effects) {
         while let Some(spot) = self.next_over() {
-            let Some(ready) = self.ready.remove(&spot) else {
+            let Some(ready) = self.ready.remove(spot) else {
                 break;
             };
             self.left_ready(spot, &ready);
@@ -126,8 +126,8 @@ impl Queue {
         let has_heads = self.settings.queue_type == QueueType::Quorum;
         let first_cold = self.cold.from();
         let mut found: Option<(Spot, Timestamp)> = None;
-        let mut head = self.ready.first_key_value();
-        while let Some((&spot, ready)) = head {
+        let mut head = self.ready.first();
+        while let Some((spot, ready)) = head {
             if first_cold.is_some_and(|from| from <= spot) {
                 break;
             }
@@ -137,7 +137,7 @@ impl Queue {
             head = spot
                 .next_class()
                 .filter(|_| has_heads)
-                .and_then(|next| self.ready.range(next..).next());
+                .and_then(|next| self.ready.first_from(next));
         }
         found.filter(|(_, due)| *due != Timestamp::NEVER)
     }
@@ -246,7 +246,7 @@ impl Queue {
     }
 
     pub(super) fn check_due(&self) -> Result<(), String> {
-        let due = self.ready.iter().map(|(&spot, ready)| (ready.due, spot));
+        let due = self.ready.iter().map(|(spot, ready)| (ready.due, spot));
         let due = due.filter(|(due, _)| *due != Timestamp::NEVER);
         if due.collect::<BTreeSet<_>>() != self.due {
             return Err(format!("not what expires: {:?}", self.due));

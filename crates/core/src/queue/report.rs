@@ -100,7 +100,7 @@ impl Queue {
         let unacked_bytes = unacked
             .map(|unacked| unacked.ready.message.body().len() as u64)
             .sum();
-        let head = self.ready.first_key_value();
+        let head = self.ready.first();
         let head = head.and_then(|(_, ready)| ready.message.decoded_properties().timestamp);
         Report {
             depth: self.depth(),
@@ -119,7 +119,7 @@ impl Queue {
                 .unacked
                 .keys()
                 .next()
-                .and_then(|&seq| self.arrivals.of(seq)),
+                .and_then(|seq| self.arrivals.of(seq)),
             delivery_limit: self.settings.delivery_limit,
             retrying: self.retrying(),
             returned: self.ready.keys().take_while(|spot| spot.has_turn()).count() as u64,
@@ -149,7 +149,7 @@ impl Queue {
     /// The ready message that came first, wherever it stands.
     fn oldest_ready(&self) -> Option<Seq> {
         let returned = self.ready.keys().take_while(|spot| spot.has_turn());
-        let in_memory = returned.copied().chain(self.first_of_each_class());
+        let in_memory = returned.chain(self.first_of_each_class());
         in_memory
             .map(|spot| spot.seq)
             .chain(self.cold.lowest())
@@ -174,8 +174,8 @@ impl Queue {
         if self.settings.max_priority > 0 {
             return self.arrivals.first();
         }
-        let ready = self.ready.first_key_value().map(|(spot, _)| spot.seq);
-        let unacked = self.unacked.keys().next().copied();
+        let ready = self.ready.first().map(|(spot, _)| spot.seq);
+        let unacked = self.unacked.keys().next();
         ready
             .into_iter()
             .chain(unacked)

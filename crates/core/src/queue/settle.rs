@@ -1,7 +1,5 @@
 //! Deliveries end, consumers come and go, the queue is emptied or deleted.
 
-use std::collections::btree_map::Entry;
-
 use super::{
     Answer, ConsumerSettings, DeathReason, Effects, Holder, Outcome, Queue, Ready, Spot, Unacked,
     cold::Window, spill::Spilled,
@@ -28,13 +26,13 @@ impl Queue {
         outcome: Outcome,
         effects: &mut Effects,
     ) {
-        let Entry::Occupied(held) = self.unacked.entry(seq) else {
-            return;
-        };
-        if held.get().holder.handout != handout {
+        let held = self.unacked.get(seq);
+        if held.is_none_or(|unacked| unacked.holder.handout != handout) {
             return;
         }
-        let unacked = held.remove();
+        let Some(unacked) = self.unacked.remove(seq) else {
+            return;
+        };
         if let Some(consumer) = unacked.consumer() {
             self.consumers.give_back(consumer);
         }
@@ -98,7 +96,7 @@ impl Queue {
             .unacked
             .iter()
             .filter(|(_, unacked)| unacked.holder.channel == channel)
-            .map(|(&seq, unacked)| (seq, unacked.holder.handout))
+            .map(|(seq, unacked)| (seq, unacked.holder.handout))
             .collect();
         if ended {
             let answers = &mut effects.answers;
@@ -256,7 +254,7 @@ impl Queue {
 
     /// Before all that is in order, behind what came back before it.
     fn take_turn(&mut self, spot: Spot) -> Spot {
-        let first = self.ready.first_key_value();
+        let first = self.ready.first();
         let is_alone = first.is_none_or(|(first, _)| !first.has_turn());
         if is_alone || spot.seq < self.lowest_turned {
             self.lowest_turned = spot.seq;
