@@ -65,8 +65,8 @@ impl Actor {
     }
 
     /// Does something in this name.
-    pub async fn acts<F: Future>(self, work: F) -> F::Output {
-        ACTOR.scope(self, work).await
+    pub fn acts<F: Future>(self, work: F) -> impl Future<Output = F::Output> {
+        ACTOR.scope(self, work)
     }
 
     /// The same for what waits for nothing.

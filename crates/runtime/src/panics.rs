@@ -4,7 +4,6 @@ use std::{
     any::Any,
     future::poll_fn,
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::pin,
     task::Poll,
 };
 
@@ -25,11 +24,13 @@ pub fn contained<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
 /// # Errors
 ///
 /// The panic.
-pub async fn contained_task<T>(work: impl Future<Output = T>) -> Result<T, Panic> {
-    let mut work = pin!(work);
-    poll_fn(|context| match contained(|| work.as_mut().poll(context)) {
-        Ok(poll) => poll.map(Ok),
-        Err(panic) => Poll::Ready(Err(panic)),
-    })
-    .await
+pub fn contained_task<T>(work: impl Future<Output = T>) -> impl Future<Output = Result<T, Panic>> {
+    // An asynchronous function would keep room for `work` twice: as it was given, and as it is pinned.
+    let mut work = Box::pin(work);
+    poll_fn(
+        move |context| match contained(|| work.as_mut().poll(context)) {
+            Ok(poll) => poll.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic)),
+        },
+    )
 }
