@@ -249,6 +249,8 @@ def test_44_who_is_refused_learns_it_in_one_of_three_ways(api, user, name):
 def test_45_the_overview_always_has_what_tools_require(api, broker):
     """`/overview` always carries `queue_totals`, `object_totals`, `message_stats`, `listeners`, `churn_rates`,
     versions, `cluster_name`, `node`."""
+    # RabbitMQ counts from its first sample on.
+    eventually(lambda: "connection_created" in api.get("overview").json["churn_rates"], "counts", "")
     found = api.get("overview").json
     for text in ("cluster_name", "node", "erlang_version", "erlang_full_version", "rabbitmq_version", "product_name",
                  "product_version", "management_version"):
@@ -279,6 +281,7 @@ def test_46_integers_stay_integers_and_tables_objects(api, broker, vhost):
         eventually(lambda: api.get(f"queues/{vhost}/q").json.get("messages") == 1, "one message", "")
         queue = api.get(f"queues/{vhost}/q").json
         [node] = api.get("nodes").json
+        eventually(lambda: api.get("overview").json["contexts"], "the ports of HTTP", "")
         overview = api.get("overview").json
         binding = api.get(f"bindings/{vhost}").json[0]
         exchange = api.get(f"exchanges/{vhost}/amq.topic").json

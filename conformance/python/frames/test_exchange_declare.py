@@ -31,7 +31,7 @@ def test_each_flag_can_be_declared_and_declared_again(channel, name, flag):
         channel.call("exchange.declare", exchange=exchange, **{flag: True})
 
 
-@pytest.mark.parametrize("kind", ["nope", "Direct", "x-delayed", " "])
+@pytest.mark.parametrize("kind", ["nope", "dIRECT", "x-delayed", " "])
 def test_an_unknown_type_is_refused(channel, name, kind):
     channel.send("exchange.declare", exchange=name(), type=kind)
     channel.expect_close(406, f"PRECONDITION_FAILED - unknown exchange type '{kind}'", "exchange.declare")

@@ -467,7 +467,10 @@ def test_numbers_are_exact_once_they_are_there(api, vhost, connection):
     for _ in range(3):
         channel.basic_publish("", "q", b"12345")
     channel.basic_get("q")
-    found = eventually(lambda: (lambda q: q if q.get("messages_unacknowledged") == 1 else None)(api.get(f"queues/{vhost}/q").json))
+    def counted(found):
+        return found if found.get("messages_unacknowledged") == 1 and "consumers" in found else None
+
+    found = eventually(lambda: counted(api.get(f"queues/{vhost}/q").json))
     assert (found["messages"], found["messages_ready"], found["consumers"]) == (3, 2, 0)
     assert found["message_bytes"] == 15
     stats = eventually(lambda: api.get(f"queues/{vhost}/q").json.get("message_stats"))
