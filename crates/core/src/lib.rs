@@ -21,5 +21,6 @@ pub mod queue;
 pub mod record;
 pub mod refusal;
 pub mod rights;
+pub mod scope;
 pub mod stream;
 pub mod vhost;

@@ -10,6 +10,7 @@ use crate::{
     pattern::{Pattern, PatternError},
     record::{PermissionRecord, TopicPermissionRecord},
     refusal::{ObjectKind, Refusal},
+    scope::{Grant, Scopes},
 };
 
 /// How the default exchange is called in patterns and texts.
@@ -43,6 +44,8 @@ pub struct Rights {
     user: ShortString,
     names: Option<Names>,
     topics: BTreeMap<ShortString, Topics>,
+    /// Of who came with a token: then this is all there is.
+    by_token: Option<Box<[Grant]>>,
 }
 
 #[derive(Debug, Clone)]
@@ -67,6 +70,17 @@ impl Rights {
             user,
             names: None,
             topics: BTreeMap::new(),
+            by_token: None,
+        }
+    }
+
+    /// What a token's scopes give.
+    #[must_use]
+    pub fn by_token(vhost: ShortString, user: ShortString, scopes: &Scopes) -> Self {
+        let grants = scopes.grants(vhost.as_bytes());
+        Self {
+            by_token: Some(grants.into()),
+            ..Self::none(vhost, user)
         }
     }
 
@@ -135,14 +149,17 @@ impl Rights {
 
     /// Whether the user may be in the vhost at all.
     #[must_use]
-    pub const fn is_member(&self) -> bool {
-        self.names.is_some()
+    pub fn is_member(&self) -> bool {
+        match &self.by_token {
+            Some(grants) => !grants.is_empty(),
+            None => self.names.is_some(),
+        }
     }
 
     /// Whether a publish to this exchange has to be asked for key by key.
     #[must_use]
     pub fn has_topics(&self, exchange: &ShortString) -> bool {
-        self.topics.contains_key(exchange)
+        self.by_token.is_some() || self.topics.contains_key(exchange)
     }
 
     /// The right on a queue or an exchange.
@@ -176,7 +193,7 @@ impl Rights {
     }
 
     /// The right on a routing or binding key of a topic exchange; allowed where nothing is said about the
-    /// exchange.
+    /// exchange, unless there is a token, which has to say it.
     ///
     /// # Errors
     ///
@@ -187,14 +204,7 @@ impl Rights {
         exchange: &ShortString,
         key: &ShortString,
     ) -> Result<(), Refusal> {
-        let Some(topics) = self.topics.get(exchange) else {
-            return Ok(());
-        };
-        let pattern = match right {
-            Right::Write => &topics.write,
-            Right::Read | Right::Configure => &topics.read,
-        };
-        if pattern.is_match(key.as_bytes()) {
+        if self.may_use_key(right, exchange, key) {
             return Ok(());
         }
         Err(Refusal::TopicRefused {
@@ -206,7 +216,32 @@ impl Rights {
         })
     }
 
+    fn may_use_key(&self, right: Right, exchange: &ShortString, key: &ShortString) -> bool {
+        let octets = key.as_bytes();
+        if let Some(grants) = &self.by_token {
+            return grants.iter().any(|grant| {
+                grant.right == right
+                    && grant.name.is_match(exchange.as_bytes())
+                    && grant.key.as_ref().is_some_and(|keys| keys.is_match(octets))
+            });
+        }
+        let Some(topics) = self.topics.get(exchange) else {
+            return true;
+        };
+        let pattern = match right {
+            Right::Write => &topics.write,
+            Right::Read | Right::Configure => &topics.read,
+        };
+        pattern.is_match(octets)
+    }
+
     fn may(&self, right: Right, kind: ObjectKind, name: &ShortString) -> bool {
+        if let Some(grants) = &self.by_token {
+            let name = spoken(kind, name);
+            let is_given =
+                |grant: &Grant| grant.right == right && grant.name.is_match(name.as_bytes());
+            return grants.iter().any(is_given);
+        }
         let Some(names) = &self.names else {
             return false;
         };
@@ -238,6 +273,7 @@ fn spoken(kind: ObjectKind, name: &ShortString) -> ShortString {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scope::Scope;
 
     const QUEUE: ObjectKind = ObjectKind::Queue;
 
@@ -307,6 +343,26 @@ mod tests {
                 .to_string(),
             "write access to topic 'w.v.1' in exchange 'amq.topic' in vhost 'v' refused for user 'u'"
         );
+    }
+
+    #[test]
+    fn a_token_gives_what_its_scopes_say_and_keys_only_where_they_speak_of_them() {
+        let scopes = ["write:v/*", "read:v/q", "write:v/events/a.*", "configure:w/*"];
+        let scopes = scopes.iter().filter_map(|text| Scope::read(text, |_| None));
+        let scopes = scopes.collect();
+        let rights = Rights::by_token(name("v"), name("u"), &scopes);
+        assert!(rights.is_member());
+        assert_eq!(rights.check(Right::Read, QUEUE, &name("q")), Ok(()));
+        assert_eq!(rights.check(Right::Write, QUEUE, &name("any")), Ok(()));
+        for (right, queue) in [(Right::Read, "other"), (Right::Configure, "q")] {
+            assert!(rights.check(right, QUEUE, &name(queue)).is_err());
+        }
+        let key = |exchange, key| rights.check_topic(Right::Write, &name(exchange), &name(key));
+        assert_eq!(key("events", "a.1"), Ok(()));
+        assert!(key("events", "b.1").is_err());
+        // Nothing is said of this exchange's keys.
+        assert!(key("amq.topic", "a.1").is_err());
+        assert!(!Rights::by_token(name("x"), name("u"), &scopes).is_member());
     }
 
     #[test]

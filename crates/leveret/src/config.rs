@@ -35,8 +35,9 @@ pub(crate) use self::{
     given::Given,
     origin::{Origin, Problem, Severity},
     table::{
-        AuthMechanism, LogFileName, LogFormat, LogLevel, LogTo, LoginPart, QueueType, ROWS,
-        SanType, Settings, Storage, StorageSync, TlsVersion, VerifyWhom,
+        AuthBackendName, AuthMechanism, LogFileName, LogFormat, LogLevel, LogTo, LoginPart,
+        QueueType, ROWS, SanType, Settings, Storage, StorageSync, TlsVersion, TokenAlgorithm,
+        VerifyWhom,
     },
     value::{ANY, Bytes, Endpoint, OptionalEndpoint, Range, Value},
 };

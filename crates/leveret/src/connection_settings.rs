@@ -31,6 +31,7 @@ pub(crate) fn of(settings: &Settings) -> leveret_session::Settings {
             .try_into()
             .expect("its length was checked"),
         frame_max: settings.frame_max,
+        initial_frame_max: settings.initial_frame_max,
         channel_max: settings.channel_max,
         heartbeat_secs: settings.heartbeat.0,
         handshake_timeout_millis: settings.handshake_timeout.0,

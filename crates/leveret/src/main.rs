@@ -9,6 +9,7 @@ mod config_command;
 mod connection_settings;
 mod descriptors;
 mod logging;
+mod oauth_settings;
 mod offline;
 mod rabbitmq_server;
 mod run;

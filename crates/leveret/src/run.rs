@@ -24,7 +24,9 @@ use crate::{
     boot::Boot,
     certificates,
     config::{Bytes, Endpoint, OptionalEndpoint, QueueType, Settings, Storage, StorageSync},
-    descriptors, tls_settings,
+    descriptors,
+    oauth_settings::{self, OauthError},
+    tls_settings,
 };
 
 /// AMQP's port.
@@ -52,6 +54,8 @@ pub(crate) enum RunError {
     Bind(#[from] BindError),
     #[error(transparent)]
     Tls(#[from] TlsError),
+    #[error(transparent)]
+    Oauth(#[from] OauthError),
     #[error(transparent)]
     Http(#[from] HttpError),
     #[error(transparent)]
@@ -110,7 +114,7 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
         bound.map(|each| each.with_room_for(shares.http)).collect()
     };
     let (http, metrics) = (with_room(http), with_room(metrics));
-    let node = node_options(settings);
+    let node = node_options(settings)?;
     let data_dir = (settings.storage == Storage::Disk).then(|| data_dir(settings, &node.name));
     boot.node.clone_from(&node.name);
     boot.data_dir.clone_from(&data_dir);
@@ -212,8 +216,9 @@ pub(crate) fn http_settings(settings: &Settings) -> HttpSettings {
     }
 }
 
-fn node_options(settings: &Settings) -> NodeOptions {
-    NodeOptions {
+fn node_options(settings: &Settings) -> Result<NodeOptions, OauthError> {
+    Ok(NodeOptions {
+        auth_backends: oauth_settings::backends(settings)?,
         loopback_users: settings.loopback_users.clone(),
         connection_max: settings.connection_max,
         channel_max: settings.channel_max_per_node,
@@ -242,7 +247,7 @@ fn node_options(settings: &Settings) -> NodeOptions {
             queue_mode: !settings.compat_strict,
             master_locator: settings.permit_queue_master_locator,
         },
-    }
+    })
 }
 
 /// Where the data are: as it was said, or by the name of the node as RabbitMQ lays it out.

@@ -615,7 +615,7 @@ pub(crate) async fn carry_out(
         ["global-parameters", rest @ ..] => parameters::global(api, request, rest).await,
         ["health", "checks", rest @ ..] => health::check(api, visitor, rest),
         ["healthchecks", ..] => Ok(Reply::Json(serde_json::json!({"status": "ok"}))),
-        ["login"] => overview::login(api, request),
+        ["login"] => overview::login(api, request).await,
         ["nodes", rest @ ..] => node::answer(api, request, rest),
         ["operator-policies", rest @ ..] => {
             policies::answer(api, visitor, request, policies::OPERATOR, rest).await

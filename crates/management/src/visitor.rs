@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc};
 use axum::http::{HeaderMap, StatusCode, header};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use leveret_core::{directory::Directory, rights::Rights};
-use leveret_runtime::{Actor, Broker, LoginOver};
+use leveret_runtime::{Actor, Broker, LoginOver, Token};
 use leveret_wire::value::ShortString;
 use tracing::warn;
 
@@ -34,6 +34,8 @@ const COMMAND_LINE: &str = "rmq-cli";
 pub(crate) struct Visitor {
     pub(crate) name: ShortString,
     pub(crate) tags: Vec<String>,
+    /// What they came with instead of a password; then it says all they may do.
+    token: Option<Arc<Token>>,
     /// An administrator of this machine, known by the socket they came through; no user of the broker.
     pub(crate) is_of_machine: bool,
 }
@@ -44,6 +46,7 @@ impl Visitor {
         Self {
             name: ShortString::empty(),
             tags: Vec::new(),
+            token: None,
             is_of_machine: false,
         }
     }
@@ -53,6 +56,7 @@ impl Visitor {
         Self {
             name: ShortString::empty(),
             tags: vec!["administrator".to_owned()],
+            token: None,
             is_of_machine: true,
         }
     }
@@ -71,11 +75,24 @@ impl Visitor {
         if self.is_of_machine {
             return Arc::new(Rights::all(vhost.clone(), self.name.clone()));
         }
+        if let Some(token) = &self.token {
+            let (vhost, user) = (vhost.clone(), self.name.clone());
+            return Arc::new(Rights::by_token(vhost, user, &token.scopes));
+        }
         broker.rights(vhost, &self.name)
     }
 
+    /// Whether they are a user of this broker, and not one of whoever signed their token.
+    pub(crate) const fn is_internal(&self) -> bool {
+        self.token.is_none()
+    }
+
     /// The user whose credentials the request carries.
-    pub(crate) fn of(broker: &Broker, headers: &HeaderMap, peer: IpAddr) -> Result<Self, Refused> {
+    pub(crate) async fn of(
+        broker: &Broker,
+        headers: &HeaderMap,
+        peer: IpAddr,
+    ) -> Result<Self, Refused> {
         let Some(value) = headers.get(header::AUTHORIZATION) else {
             return Err(Refused {
                 asks_for_login: true,
@@ -84,25 +101,30 @@ impl Visitor {
         };
         let refused = || Refused::new(StatusCode::UNAUTHORIZED, "not_authorized", "Not_Authorized");
         let value = value.as_bytes();
-        let Some((scheme, rest)) = value.split_at_checked(6) else {
+        let space = value.iter().position(|octet| *octet == b' ');
+        let (scheme, rest) = value.split_at(space.ok_or_else(refused)?);
+        let rest = rest.trim_ascii();
+        let credentials = if scheme.eq_ignore_ascii_case(b"basic") {
+            STANDARD
+                .decode(rest)
+                .map_err(|_| Refused::empty(StatusCode::BAD_REQUEST))?
+        } else if scheme.eq_ignore_ascii_case(b"bearer") {
+            // The token says who comes.
+            [b":", rest].concat()
+        } else {
             return Err(refused());
         };
-        if !scheme.eq_ignore_ascii_case(b"basic ") {
-            return Err(refused());
-        }
-        let credentials = STANDARD
-            .decode(rest.trim_ascii())
-            .map_err(|_| Refused::empty(StatusCode::BAD_REQUEST))?;
         let Some(colon) = credentials.iter().position(|octet| *octet == b':') else {
             return Err(Refused::empty(StatusCode::BAD_REQUEST));
         };
         let (name, password) = (&credentials[..colon], &credentials[colon + 1..]);
-        let admitted = broker.login(name, password, peer);
+        let admitted = broker.login(name, password, peer).await;
         broker.note_login(LoginOver::Http, admitted.is_ok());
         match admitted {
             Ok(user) => Ok(Self {
                 name: user.name,
                 tags: user.tags,
+                token: user.token,
                 is_of_machine: false,
             }),
             Err(reason) => {
@@ -144,7 +166,11 @@ impl Visitor {
 
     /// Whether things in this vhost are shown.
     pub(crate) fn may_enter(&self, directory: &Directory, vhost: &ShortString) -> bool {
-        self.is_administrator() || directory.rights(vhost, &self.name).is_member()
+        let is_member = || match &self.token {
+            Some(token) => token.scopes.is_member(vhost.as_bytes()),
+            None => directory.rights(vhost, &self.name).is_member(),
+        };
+        self.is_administrator() || is_member()
     }
 
     fn has(&self, tag: &str) -> bool {

@@ -21,6 +21,7 @@ use crate::{
         OpenRefused,
     },
     policies::{self, Policies},
+    users::User,
     vhost_handle::VhostHandle,
 };
 
@@ -246,15 +247,16 @@ impl Broker {
         &self,
         facts: Arc<ConnectionFacts>,
         control: Arc<dyn ConnectionControl>,
+        user: &User,
     ) -> Result<Arc<VhostHandle>, OpenRefused> {
         let services = self.services();
         let directory = self.directory();
         let vhost = directory.vhost(&facts.vhost);
-        let user = directory.user(&facts.user);
+        let known = directory.user(&facts.user);
         let limits = Limits {
             node: services.node.connection_max,
             vhost: vhost.and_then(|vhost| limit(vhost.max_connections)),
-            user: user.and_then(|user| limit(user.max_connections)),
+            user: known.and_then(|user| limit(user.max_connections)),
         };
         services.connections.add(facts.clone(), control, limits)?;
         let opened = || {
@@ -264,7 +266,7 @@ impl Broker {
                 .registry
                 .vhost(&facts.vhost)
                 .ok_or(OpenRefused::NoVhost)?;
-            let rights = self.rights(&facts.vhost, &facts.user);
+            let rights = self.rights_of(&facts.vhost, user);
             rights
                 .is_member()
                 .then_some(handle)

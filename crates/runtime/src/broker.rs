@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    net::IpAddr,
     path::{Path, PathBuf},
     pin::pin,
     sync::{
@@ -37,6 +36,7 @@ use tracing::{info, warn};
 use crate::{
     access::Access,
     alarms::{Alarm, Alarms, Gauges, Limits},
+    backends::AuthBackend,
     clock::Clock,
     connections::Connections,
     delay_handle::DelayHandle,
@@ -54,7 +54,7 @@ use crate::{
     transfers::Transfers,
     transient_memory::TransientMemory,
     unwritten::Unwritten,
-    users::{self, LoginRefused, User, hash_password},
+    users::hash_password,
     vhost_handle::{ChurnCounters, QueueChurn, VhostHandle, VhostRefusal},
 };
 
@@ -82,6 +82,8 @@ pub struct StartOptions {
 pub struct NodeOptions {
     /// Its name in texts and in the HTTP API.
     pub name: String,
+    /// Who is asked whether somebody may come in, one after the other.
+    pub auth_backends: Vec<AuthBackend>,
     /// Users who may log in from this machine only.
     pub loopback_users: Vec<String>,
     /// Connections there may be; `None` for any number.
@@ -115,6 +117,7 @@ impl Default for NodeOptions {
     fn default() -> Self {
         Self {
             name: "rabbit@localhost".to_owned(),
+            auth_backends: vec![AuthBackend::Internal],
             loopback_users: vec!["guest".to_owned()],
             connection_max: None,
             channel_max: None,
@@ -345,30 +348,6 @@ impl Broker {
         };
         broker.restore(recovered);
         Ok(Arc::new(broker))
-    }
-
-    /// Checks a login.
-    ///
-    /// # Errors
-    ///
-    /// [`LoginRefused`]; the peer is not told which.
-    pub fn login(&self, name: &[u8], password: &[u8], peer: IpAddr) -> Result<User, LoginRefused> {
-        let loopback_users = &self.services.node.loopback_users;
-        users::login(&self.directory(), loopback_users, name, password, peer)
-    }
-
-    /// Checks a login as this user without a password: nobody asks for one, or a certificate stands for it.
-    ///
-    /// # Errors
-    ///
-    /// [`LoginRefused`]; the peer is not told which.
-    pub fn login_without_password(
-        &self,
-        name: &ShortString,
-        peer: IpAddr,
-    ) -> Result<User, LoginRefused> {
-        let loopback_users = &self.services.node.loopback_users;
-        users::login_without_password(&self.directory(), loopback_users, name, peer)
     }
 
     /// Counts a login.

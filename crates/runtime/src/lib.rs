@@ -16,6 +16,7 @@
 mod access;
 mod admin;
 mod alarms;
+mod backends;
 mod broker;
 mod clock;
 mod connections;
@@ -46,6 +47,7 @@ mod vhost_handle;
 pub use self::{
     admin::VhostKept,
     alarms::{Alarm, Amount, Gauges, Limits, NotAnAmount},
+    backends::{AuthBackend, Issuer, SecretRefused},
     broker::{Broker, NodeOptions, StartError, StartOptions},
     clock::Clock,
     connections::{
@@ -70,3 +72,4 @@ pub use self::{
     vhost_handle::{QueueChurn, QueueDeleted, QueueStatus, Taken, VhostHandle, VhostRefusal},
 };
 pub use leveret_core::arguments::{Permit, Permits};
+pub use leveret_oauth::{Token, TokenError};

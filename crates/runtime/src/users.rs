@@ -1,11 +1,12 @@
 //! Passwords, and from where a user may log in.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use leveret_core::{
     directory::Directory,
     record::{HashAlgorithm, UserRecord},
 };
+use leveret_oauth::{Token, TokenError};
 use leveret_wire::value::ShortString;
 use md5::Md5;
 use rand::RngCore;
@@ -21,6 +22,19 @@ pub struct User {
     pub name: ShortString,
     /// Its tags.
     pub tags: Vec<String>,
+    /// What they came with instead of a password; then it says all they may do.
+    pub token: Option<Arc<Token>>,
+}
+
+impl User {
+    /// The owner of a token.
+    pub(crate) fn of_token(token: Token) -> Self {
+        Self {
+            name: token.user.clone(),
+            tags: token.tags.clone(),
+            token: Some(token.into()),
+        }
+    }
 }
 
 /// Unknown user, wrong password or wrong place: a peer cannot tell which.
@@ -32,6 +46,9 @@ pub enum LoginRefused {
     /// The user may log in from loopback only.
     #[error("can only connect via localhost")]
     NotLoopback,
+    /// A token that is not good.
+    #[error("Authentication using an OAuth 2/JWT token failed: {0}")]
+    Token(TokenError),
 }
 
 impl LoginRefused {
@@ -41,6 +58,7 @@ impl LoginRefused {
         match self {
             Self::Credentials => format!("user '{user}' - {self}"),
             Self::NotLoopback => format!("user '{user}' {self}"),
+            Self::Token(_) => self.to_string(),
         }
     }
 }
@@ -77,14 +95,34 @@ pub(crate) fn login_without_password(
     admit(user, loopback_users, peer)
 }
 
+/// Who came with a good token.
+pub(crate) fn admit_token(
+    token: Token,
+    loopback_users: &[String],
+    peer: IpAddr,
+) -> Result<User, LoginRefused> {
+    check_place(&token.user, loopback_users, peer)?;
+    Ok(User::of_token(token))
+}
+
 fn admit(user: &UserRecord, loopback_users: &[String], peer: IpAddr) -> Result<User, LoginRefused> {
-    if loopback_users.iter().any(|only| user.name == **only) && !is_loopback(peer) {
-        return Err(LoginRefused::NotLoopback);
-    }
+    check_place(&user.name, loopback_users, peer)?;
     Ok(User {
         name: user.name.clone(),
         tags: user.tags.clone(),
+        token: None,
     })
+}
+
+fn check_place(
+    user: &ShortString,
+    loopback_users: &[String],
+    peer: IpAddr,
+) -> Result<(), LoginRefused> {
+    if loopback_users.iter().any(|only| *user == **only) && !is_loopback(peer) {
+        return Err(LoginRefused::NotLoopback);
+    }
+    Ok(())
 }
 
 /// The stored form of a password: a fresh salt, then the hash over salt and password.

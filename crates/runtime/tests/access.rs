@@ -102,7 +102,7 @@ async fn a_restart_finds_vhosts_users_and_permissions() {
         Some(&vhost)
     );
     let peer = Ipv4Addr::new(10, 0, 0, 1).into();
-    assert!(broker.login(b"alice", b"secret", peer).is_ok());
+    assert!(broker.login(b"alice", b"secret", peer).await.is_ok());
     assert!(broker.rights(&name("test"), &name("alice")).is_member());
     assert!(!broker.rights(&name("/"), &name("alice")).is_member());
     assert!(broker.rights(&name("/"), &name("guest")).is_member());
@@ -192,7 +192,7 @@ async fn a_deleted_user_logs_in_no_more_and_has_no_rights() {
     assert!(broker.directory_version() > before);
     assert!(!broker.delete_user(&name("alice")).await);
     let peer = Ipv4Addr::LOCALHOST.into();
-    assert!(broker.login(b"alice", b"secret", peer).is_err());
+    assert!(broker.login(b"alice", b"secret", peer).await.is_err());
     assert!(!broker.rights(&name("/"), &name("alice")).is_member());
     broker.stop().expect("stopped");
 }

@@ -7,13 +7,14 @@ use leveret_core::{
     ids::{ChannelKey, ConnectionId, ConsumerId, HandedOut},
     queue::{Command, ConsumerSettings, Counters},
     record::{BindingRecord, Destination},
-    refusal::Refusal,
+    refusal::{ObjectKind, Refusal},
+    rights::{Right, Rights},
     vhost,
 };
 use leveret_runtime::{
     Actor, Broker, ChannelRefused, ChannelState, ConnectionFacts, ConnectionState, ConsumerFacts,
     ConsumerState, Endpoint, LoginFacts, LoginOver, OpenRefused, QueueHandle, ReplyAddress,
-    TlsFacts, TrafficCounts, Tuned, VhostHandle,
+    SecretRefused, TlsFacts, TrafficCounts, Tuned, User, VhostHandle,
 };
 use leveret_session::{
     Answer, Call, ChannelCounts, ChannelEnd, ChannelStatus, ConnectionStatus, Consume,
@@ -23,7 +24,7 @@ use leveret_session::{
 use leveret_wire::value::{FieldTable, ShortString};
 use tracing::{error, info, warn};
 
-use crate::{outbox::ConnectionOutbox, stage::Stage};
+use crate::{outbox::ConnectionOutbox, stage::Stage, token_end::TokenEnd};
 
 /// What a connection's calls are carried out with.
 #[derive(Debug)]
@@ -40,6 +41,10 @@ pub(crate) struct Calls {
     tls: Option<Box<TlsFacts>>,
     /// What the client said of itself, and how it logged in; until the vhost is opened.
     introduction: Option<(FieldTable, &'static str)>,
+    /// Who has logged in.
+    user: Option<User>,
+    /// Ends the connection with their token.
+    token_end: Option<TokenEnd>,
     /// Who acts, once they have logged in.
     pub(crate) actor: Actor,
     /// Tag and queue of those consumers that an event told of.
@@ -83,6 +88,8 @@ impl Calls {
             local,
             tls,
             introduction: None,
+            user: None,
+            token_end: None,
             actor: Actor::default(),
             told_consumers: BTreeMap::new(),
             consumer_arguments: BTreeMap::new(),
@@ -97,13 +104,16 @@ impl Calls {
         stage: &mut Stage,
     ) -> (Answer, Afterwards) {
         let answer = match call {
-            Call::Login(login) => self.login(login),
+            Call::Login(login) => self.login(login).await,
             Call::OpenVhost { vhost, user } => {
                 let answer = self.open_vhost(&vhost, &user, stage);
                 return (answer, Afterwards::TellOpened);
             }
             Call::OpenChannel(key) => self.open_channel(key.channel),
-            Call::CatchUp | Call::UpdateSecret { .. } => Answer::Done,
+            Call::CatchUp => Answer::Done,
+            Call::UpdateSecret { secret } => {
+                return self.update_secret(secret.expose(), stage).await;
+            }
             Call::Commit(_) => Answer::Committed {
                 accepted: self.outbox.committed().await,
             },
@@ -248,7 +258,7 @@ impl Calls {
         }
     }
 
-    fn login(&mut self, login: Login) -> Answer {
+    async fn login(&mut self, login: Login) -> Answer {
         // Not before: whoever only looks whether the port is open is worth no line.
         info!("accepting AMQP connection {} -> {}", self.peer, self.local);
         let (name, peer) = (&login.user, self.peer.ip());
@@ -258,7 +268,7 @@ impl Calls {
             }
             Mechanism::Plain | Mechanism::AmqPlain => {
                 let password = login.password.expose();
-                self.broker.login(name.as_bytes(), password, peer)
+                self.broker.login(name.as_bytes(), password, peer).await
             }
         };
         self.broker.note_login(LoginOver::Amqp, admitted.is_ok());
@@ -276,10 +286,14 @@ impl Calls {
         match admitted {
             Ok(user) => {
                 self.actor.is(&user.name);
+                self.token_end = TokenEnd::of(&user, &self.outbox, &self.peer);
                 self.introduction = Some((login.client_properties, login.mechanism.name()));
+                let impersonator = is_impersonator(&user);
+                let name = user.name.clone();
+                self.user = Some(user);
                 Answer::LoggedIn {
-                    user: user.name,
-                    impersonator: user.tags.iter().any(|tag| tag == "impersonator"),
+                    user: name,
+                    impersonator,
                 }
             }
             Err(reason) => {
@@ -296,6 +310,7 @@ impl Calls {
 
     fn open_vhost(&mut self, name: &ShortString, user: &ShortString, stage: &mut Stage) -> Answer {
         let (client_properties, mechanism) = self.introduction.take().unwrap_or_default();
+        let known = self.user.as_ref().expect("who opens a vhost has logged in");
         let facts = Arc::new(ConnectionFacts {
             id: self.id,
             user: user.clone(),
@@ -308,7 +323,7 @@ impl Calls {
             tls: self.tls.take(),
         });
         let control = self.outbox.clone();
-        match self.broker.open_connection(facts.clone(), control) {
+        match self.broker.open_connection(facts.clone(), control, known) {
             Ok(vhost) => {
                 let named = self.called_so(&facts);
                 if let Some(given) = facts.client_properties.get(CONNECTION_NAME) {
@@ -321,7 +336,7 @@ impl Calls {
                     "connection {named}: user '{user}' authenticated and granted access to vhost '{name}'"
                 );
                 self.outbox.count_for(vhost.traffic().clone());
-                stage.open_vhost(vhost.clone(), facts.clone());
+                stage.open_vhost(vhost.clone(), facts.clone(), known);
                 self.vhost = Some(vhost);
                 self.facts = Some(facts);
                 Answer::Done
@@ -378,6 +393,71 @@ impl Calls {
             };
             self.broker.tell_opened(facts, tuned);
         }
+    }
+
+    /// A new token replaces the one the user came with; consumers that it does not allow are cancelled.
+    async fn update_secret(&mut self, secret: &[u8], stage: &mut Stage) -> (Answer, Afterwards) {
+        let (Some(user), Some(facts)) = (&self.user, &self.facts) else {
+            return (
+                Answer::OpenRefused(OpenRefusal::NewSecret),
+                Afterwards::Nothing,
+            );
+        };
+        let (name, vhost) = (facts.name(), facts.vhost.clone());
+        let refused = match self.broker.renew_secret(user, secret).await {
+            Ok(user) => {
+                let rights = self.broker.rights_of(&vhost, &user);
+                if rights.is_member() {
+                    info!("connection {name}: user '{}' updated secret", user.name);
+                    let cancelled = self.forbidden_consumers(&rights);
+                    if user.token.is_some() {
+                        stage.set_rights(rights);
+                    }
+                    self.token_end = TokenEnd::of(&user, &self.outbox, &self.peer);
+                    let impersonator = is_impersonator(&user);
+                    self.user = Some(user);
+                    return (
+                        Answer::SecretUpdated { impersonator },
+                        Afterwards::TellCancelled(cancelled),
+                    );
+                }
+                OpenRefusal::NoPermission {
+                    vhost,
+                    user: user.name,
+                }
+            }
+            Err(SecretRefused::Unreadable(_)) => OpenRefusal::SecretUpdate,
+            Err(SecretRefused::Refused(_) | SecretRefused::OtherUser) => OpenRefusal::NewSecret,
+            Err(SecretRefused::Ended(reason)) => OpenRefusal::SecretEnded {
+                vhost,
+                user: user.name.clone(),
+                reason: reason.to_string(),
+            },
+        };
+        error!(
+            "connection {name}: new secret of user '{}' is not taken: {refused}",
+            facts.user
+        );
+        (Answer::OpenRefused(refused), Afterwards::Nothing)
+    }
+
+    /// Takes consumers off queues that may not be read any more.
+    fn forbidden_consumers(&self, rights: &Rights) -> Vec<ConsumerId> {
+        let consumers = self.outbox.consumers().into_iter();
+        let forbidden = consumers.filter(|(_, queue)| {
+            let name = &queue.record().name;
+            rights.check(Right::Read, ObjectKind::Queue, name).is_err()
+        });
+        forbidden
+            .map(|(consumer, queue)| {
+                warn!(
+                    "cancelling a consumer of queue '{}': read access refused after credential update",
+                    queue.record().name
+                );
+                queue.submit(&mut vec![Command::Unsubscribe { consumer }]);
+                consumer
+            })
+            .collect()
     }
 
     fn tell_consumers_gone(&mut self, is_gone: impl Fn(&ConsumerId) -> bool) {
@@ -662,6 +742,11 @@ const fn counters(counts: &ChannelCounts) -> Counters {
         redeliver: counts.redeliver,
         ack: counts.ack,
     }
+}
+
+/// Whether the user may publish under another user's id.
+fn is_impersonator(user: &User) -> bool {
+    user.tags.iter().any(|tag| tag == "impersonator")
 }
 
 fn open_refusal(refused: OpenRefused, facts: &ConnectionFacts) -> OpenRefusal {

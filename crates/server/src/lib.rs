@@ -20,6 +20,7 @@ mod proxy;
 mod route_cache;
 mod server;
 mod stage;
+mod token_end;
 mod transport;
 mod welcome;
 mod writer;

@@ -145,6 +145,11 @@ impl ConnectionOutbox {
         self.state.lock().consumers.push((consumer, queue));
     }
 
+    /// The consumers on queues, and where they are.
+    pub(crate) fn consumers(&self) -> Vec<(ConsumerId, Arc<QueueHandle>)> {
+        self.state.lock().consumers.clone()
+    }
+
     pub(crate) fn remove_consumers(&self, is_gone: impl Fn(&ConsumerId) -> bool) {
         let mut state = self.state.lock();
         state.consumers.retain(|(consumer, _)| !is_gone(consumer));

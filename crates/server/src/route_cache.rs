@@ -11,7 +11,7 @@ use leveret_core::{
     vhost::{self, Hold, Remember, Routable, Vhost},
 };
 use leveret_runtime::{
-    Broker, DelayHandle, ExchangeTraffic, QueueHandle, ReplyTarget, VhostHandle, is_reply_name,
+    Broker, DelayHandle, ExchangeTraffic, QueueHandle, ReplyTarget, User, VhostHandle, is_reply_name,
 };
 use leveret_wire::value::{FieldTable, ShortString};
 use smallvec::SmallVec;
@@ -54,6 +54,8 @@ pub(crate) struct RouteCache {
     user: ShortString,
     rights_version: u64,
     rights: Arc<Rights>,
+    /// A token says what the user may do, whatever the directory knows of that name.
+    is_by_token: bool,
     /// The exchange that was written to last without a route to remember.
     written: Option<ShortString>,
     /// Copies of everything are wanted.
@@ -64,21 +66,22 @@ pub(crate) struct RouteCache {
 }
 
 impl RouteCache {
-    pub(crate) fn new(broker: Arc<Broker>, vhost: Arc<VhostHandle>, user: ShortString) -> Self {
+    pub(crate) fn new(broker: Arc<Broker>, vhost: Arc<VhostHandle>, user: &User) -> Self {
         // Version before snapshot: a change in between costs a needless refresh, never a stale route.
         let version = vhost.version();
         let snapshot = vhost.snapshot();
         let is_traced = vhost.is_traced();
         let rights_version = broker.directory_version();
-        let rights = broker.rights(vhost.name(), &user);
+        let rights = broker.rights_of(vhost.name(), user);
         Self {
             broker,
             vhost,
             version,
             snapshot,
-            user,
+            user: user.name.clone(),
             rights_version,
             rights,
+            is_by_token: user.token.is_some(),
             written: None,
             is_traced,
             routes: HashMap::default(),
@@ -266,13 +269,18 @@ impl RouteCache {
             .try_for_each(|key| self.rights.check_topic(Right::Write, exchange, key))
     }
 
+    /// From now on the user may do this.
+    pub(crate) fn set_rights(&mut self, rights: Arc<Rights>) {
+        self.rights = rights;
+        self.written = None;
+        self.routes.clear();
+    }
+
     fn refresh(&mut self) {
         let rights_version = self.broker.directory_version();
-        if rights_version != self.rights_version {
+        if rights_version != self.rights_version && !self.is_by_token {
             self.rights_version = rights_version;
-            self.rights = self.broker.rights(self.vhost.name(), &self.user);
-            self.written = None;
-            self.routes.clear();
+            self.set_rights(self.broker.rights(self.vhost.name(), &self.user));
         }
         let version = self.vhost.version();
         if version != self.version {

@@ -14,7 +14,7 @@ use leveret_core::{
 };
 use leveret_runtime::{
     Broker, ConnectionFacts, DelayHandle, ExchangeTraffic, PublishedBy, ReplyTarget, SIZE_BOUNDS,
-    Sizes, Traffic, TrafficCounts, VhostHandle, generate_name,
+    Sizes, Traffic, TrafficCounts, User, VhostHandle, generate_name,
 };
 use leveret_session::{Commit, Outgoing, Promise, Publish, Routed, Settle, Sink};
 use leveret_wire::{
@@ -130,11 +130,22 @@ impl Stage {
         }
     }
 
-    pub(crate) fn open_vhost(&mut self, vhost: Arc<VhostHandle>, facts: Arc<ConnectionFacts>) {
+    pub(crate) fn open_vhost(
+        &mut self,
+        vhost: Arc<VhostHandle>,
+        facts: Arc<ConnectionFacts>,
+        user: &User,
+    ) {
         self.traffic = Some(vhost.traffic().clone());
-        let user = facts.user.clone();
         self.routes = Some(RouteCache::new(self.broker.clone(), vhost, user));
         self.facts = Some(facts);
+    }
+
+    /// The user came with a new token.
+    pub(crate) fn set_rights(&mut self, rights: Arc<Rights>) {
+        if let Some(routes) = &mut self.routes {
+            routes.set_rights(rights);
+        }
     }
 
     /// Publishes of this channel that wait for its commit.

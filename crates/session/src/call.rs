@@ -80,7 +80,7 @@ pub enum Call {
         /// The channels that are open.
         channels: Vec<ChannelEnd>,
     },
-    /// A new secret for the credentials of this connection. [`Answer::Done`] or
+    /// A new secret for the credentials of this connection. [`Answer::SecretUpdated`] or
     /// [`Answer::OpenRefused`].
     UpdateSecret {
         /// The secret.
@@ -322,6 +322,11 @@ pub enum Answer {
     },
     /// The credentials are not good, whatever the reason.
     LoginRefused,
+    /// The new secret is good; the user is the same.
+    SecretUpdated {
+        /// May publish under another user's id, now.
+        impersonator: bool,
+    },
     /// Not in this vhost, or not more of these; closes the connection.
     OpenRefused(OpenRefusal),
     /// The queue exists.

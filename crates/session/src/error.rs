@@ -402,6 +402,22 @@ pub enum OpenRefusal {
     /// A new secret that is not good.
     #[error("New secret was refused by one of the backends")]
     NewSecret,
+    /// A new secret that cannot be read.
+    #[error("Secret update failed")]
+    SecretUpdate,
+    /// A new secret that has ended.
+    #[error(
+        "access to vhost '{vhost}' refused for user '{user}', backend rabbit_auth_backend_oauth2 returned an error: \
+         \"{reason}\""
+    )]
+    SecretEnded {
+        /// The vhost.
+        vhost: ShortString,
+        /// The user.
+        user: ShortString,
+        /// How it ended.
+        reason: String,
+    },
 }
 
 impl OpenRefusal {
@@ -417,7 +433,9 @@ impl OpenRefusal {
             | Self::NodeConnections { .. }
             | Self::UserChannels { .. }
             | Self::NodeChannels { .. }
-            | Self::NewSecret => ReplyCode::NotAllowed,
+            | Self::NewSecret
+            | Self::SecretUpdate
+            | Self::SecretEnded { .. } => ReplyCode::NotAllowed,
         }
     }
 }

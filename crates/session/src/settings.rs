@@ -6,6 +6,8 @@ use leveret_wire::value::ShortString;
 pub const FRAME_MAX: u32 = 131_072;
 /// Frame size below which no client is taken. RabbitMQ 4.3 asks for 8192; older clients offer this.
 pub const FRAME_MAX_LOWEST: u32 = 4096;
+/// Largest frame before `connection.open`; the credentials have to fit.
+pub const INITIAL_FRAME_MAX: u32 = 8192;
 /// Channels a client may have open at once.
 pub const CHANNEL_MAX: u16 = 2047;
 /// Heartbeat interval the server offers, in seconds.
@@ -73,6 +75,8 @@ pub struct Settings {
     pub anonymous_user: ShortString,
     /// Frame size offered; at least [`FRAME_MAX_LOWEST`].
     pub frame_max: u32,
+    /// Largest frame before `connection.open`.
+    pub initial_frame_max: u32,
     /// Channels offered; at least 1.
     pub channel_max: u16,
     /// Heartbeat interval offered, in seconds; 0 for none. The client's answer counts.
@@ -102,6 +106,7 @@ impl Default for Settings {
             mechanisms: vec![Mechanism::Plain, Mechanism::Anonymous, Mechanism::AmqPlain],
             anonymous_user: ShortString::from_static("guest"),
             frame_max: FRAME_MAX,
+            initial_frame_max: INITIAL_FRAME_MAX,
             channel_max: CHANNEL_MAX,
             heartbeat_secs: HEARTBEAT_SECS,
             handshake_timeout_millis: HANDSHAKE_TIMEOUT_MILLIS,

@@ -57,6 +57,89 @@ words! {
 }
 
 words! {
+    /// Who is asked whether somebody may come in.
+    AuthBackendName {
+        /// The users of this broker
+        Internal = "internal" | "rabbit_auth_backend_internal",
+        /// The issuer of access tokens
+        Oauth2 = "oauth2" | "oauth" | "rabbit_auth_backend_oauth2",
+        /// Nobody: there is none here, which is told at the start
+        Ldap = "ldap" | "rabbit_auth_backend_ldap",
+        /// As ldap
+        Http = "http" | "rabbit_auth_backend_http",
+        /// As ldap
+        Cache = "cache" | "rabbit_auth_backend_cache",
+    }
+}
+
+words! {
+    /// How a token is signed.
+    TokenAlgorithm {
+        Rs256 = "rs256",
+        Rs384 = "rs384",
+        Rs512 = "rs512",
+        Ps256 = "ps256",
+        Ps384 = "ps384",
+        Ps512 = "ps512",
+        Es256 = "es256",
+        Es384 = "es384",
+        EdDsa = "eddsa",
+        /// Never accepted: what is signed with a shared secret
+        Hs256 = "hs256",
+        Hs384 = "hs384",
+        Hs512 = "hs512",
+    }
+}
+
+/// Names with words each.
+#[derive(Debug, Default)]
+pub(crate) struct Wordlists(pub(crate) Vec<(String, Vec<String>)>);
+
+impl Value for Wordlists {
+    const IS_LIST: bool = true;
+
+    fn read(text: &str, _range: Range) -> Option<Self> {
+        let parts = text.split(',').filter(|part| !part.is_empty());
+        let lists = parts.map(|part| {
+            let (name, words) = part.split_once('=')?;
+            let words = words.split_ascii_whitespace().map(str::to_owned);
+            Some((unescaped(name), words.collect()))
+        });
+        lists.collect::<Option<Vec<_>>>().map(Self)
+    }
+
+    fn allowed(_range: Range) -> String {
+        "NAME=WORDS".to_owned()
+    }
+}
+
+/// Files by their names.
+#[derive(Debug, Default)]
+pub(crate) struct NamedFiles(pub(crate) Vec<(String, PathBuf)>);
+
+impl Value for NamedFiles {
+    const IS_LIST: bool = true;
+
+    fn read(text: &str, _range: Range) -> Option<Self> {
+        let parts = text.split(',').filter(|part| !part.is_empty());
+        let files = parts.map(|part| {
+            let (name, path) = part.split_once('=')?;
+            (!path.is_empty()).then(|| (unescaped(name), path.into()))
+        });
+        files.collect::<Option<Vec<_>>>().map(Self)
+    }
+
+    fn allowed(_range: Range) -> String {
+        "NAME=FILE".to_owned()
+    }
+}
+
+/// A word of a key, in which `\.` is a point.
+fn unescaped(word: &str) -> String {
+    word.replace("\\.", ".")
+}
+
+words! {
     /// Whether clients are asked for a certificate.
     VerifyWhom {
         /// Nobody
@@ -495,6 +578,21 @@ settings! {
             default: "plain,anonymous,amqplain",
             keys: &[in_form("auth_mechanisms.$n", Member)],
         }
+        /// Who is asked, one after the other, whether somebody may come in: `internal` are the users of this broker,
+        /// `oauth2` takes an access token as the password. There are no others, which is told at the start
+        auth_backends: Vec<AuthBackendName> {
+            value_name: "NAMES",
+            default: "internal",
+            range: (1, 64),
+            keys: &[in_form("auth_backends.$n", Member)],
+        }
+        /// Largest frame before a client has logged in; an access token must have room in it
+        initial_frame_max: u32 {
+            value_name: "BYTES",
+            default: "8192",
+            range: (4096, 0x7fff_ffff),
+            keys: &[key("initial_frame_max")],
+        }
         /// Who an anonymous client is; `none` for nobody
         anonymous_login_user: String {
             value_name: "USER",
@@ -537,6 +635,100 @@ settings! {
             value_name: "BOOL",
             default: "false",
             keys: &[key("deprecated_features.permit.queue_master_locator")],
+        }
+    }
+
+    "Access tokens (OAuth 2)" {
+        /// Who this broker is: one of the audiences of a token that is for it
+        oauth2_resource_server_id: Option<String> {
+            value_name: "ID",
+            default_words: "none: every token is refused",
+            range: (1, 4096),
+            keys: &[key("auth_oauth2.resource_server_id")],
+        }
+        /// What scopes that are for this broker begin with
+        oauth2_scope_prefix: Option<String> {
+            value_name: "TEXT",
+            default_words: "oauth2_resource_server_id and a point",
+            range: (0, 4096),
+            keys: &[key("auth_oauth2.scope_prefix")],
+        }
+        /// Claims beside `scope` that have scopes, with spaces between them; a point leads into an object
+        oauth2_additional_scopes_key: Option<String> {
+            value_name: "CLAIMS",
+            default_words: "none",
+            range: (1, 4096),
+            keys: &[key("auth_oauth2.additional_scopes_key")],
+        }
+        /// Scopes that stand for others: `ALIAS=SCOPE SCOPE`
+        oauth2_scope_aliases: Wordlists {
+            value_name: "ALIAS=SCOPES",
+            default_words: "none",
+            keys: &[in_form("auth_oauth2.scope_aliases.$alias", Pair)],
+        }
+        /// The alias of `oauth2_scope_alias_scopes` with the same number: `1=ALIAS`, as rabbitmq.conf has them
+        oauth2_scope_alias_names: Wordlists {
+            value_name: "N=ALIAS",
+            default_words: "none",
+            keys: &[in_form("auth_oauth2.scope_aliases.$index.alias", Pair)],
+        }
+        /// What the alias of that number stands for: `1=SCOPE SCOPE`
+        oauth2_scope_alias_scopes: Wordlists {
+            value_name: "N=SCOPES",
+            default_words: "none",
+            keys: &[in_form("auth_oauth2.scope_aliases.$index.scope", Pair)],
+        }
+        /// Claims that may name the user; the first of them that a token has does
+        oauth2_preferred_username_claims: Vec<String> {
+            value_name: "CLAIMS",
+            default: "sub,client_id",
+            range: (1, 4096),
+            keys: &[in_form("auth_oauth2.preferred_username_claims.$n", Member)],
+        }
+        /// Whether a token that is not for this broker is refused
+        oauth2_verify_aud: bool {
+            value_name: "BOOL",
+            default: "true",
+            keys: &[key("auth_oauth2.verify_aud")],
+        }
+        /// Whether a token without an end is refused
+        oauth2_require_exp: bool {
+            value_name: "BOOL",
+            default: "true",
+            keys: &[key("auth_oauth2.require_exp")],
+        }
+        /// Public keys that tokens are signed with, in PEM: `ID=FILE`
+        oauth2_signing_keys: NamedFiles {
+            value_name: "ID=FILE",
+            default_words: "none",
+            keys: &[in_form("auth_oauth2.signing_keys.$id", Pair)],
+        }
+        /// The key of tokens that name none
+        oauth2_default_key: Option<String> {
+            value_name: "ID",
+            default_words: "none: such a token is refused",
+            range: (1, 4096),
+            keys: &[key("auth_oauth2.default_key")],
+        }
+        /// Algorithms that are accepted; what is signed with a shared secret is never accepted
+        oauth2_algorithms: Vec<TokenAlgorithm> {
+            value_name: "NAMES",
+            default_words: "all that fit the key",
+            keys: &[in_form("auth_oauth2.algorithms.$n", Member)],
+        }
+        /// Where the issuer publishes its keys, as an https URL
+        oauth2_jwks_uri: Option<String> {
+            value_name: "URL",
+            default_words: "none",
+            range: (1, 4096),
+            keys: &[key("auth_oauth2.jwks_url"), key("auth_oauth2.jwks_uri")],
+        }
+        /// The issuer, as an https URL, below which its configuration says where its keys are
+        oauth2_issuer: Option<String> {
+            value_name: "URL",
+            default_words: "none",
+            range: (1, 4096),
+            keys: &[key("auth_oauth2.issuer")],
         }
     }
 
@@ -933,12 +1125,15 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
             "ct.*",
             "auth_ldap.*",
             "auth_http.*",
-            "auth_oauth2.*",
             "auth_cache.*",
             "auth_backends.*",
             "sysmon_handler.*",
         ],
         reason: "of a plugin that there is no counterpart for",
+    },
+    WithoutEffect {
+        patterns: &["auth_oauth2.*"],
+        reason: "there is one resource server, one issuer, and scopes have wildcards",
     },
     WithoutEffect {
         patterns: &[
@@ -1011,7 +1206,6 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
             "password_hashing_module",
             "credential_validator.*",
             "vhost_max",
-            "initial_frame_max",
             "anonymous_login_pass",
             "reverse_dns_lookups",
             "message_interceptors.*",

@@ -60,7 +60,7 @@ async fn of_broker(
     path: &[&str],
 ) -> Result<Reply, Refused> {
     match (request.method.as_str(), path) {
-        ("POST", ["authenticate"]) => authenticate(api, request),
+        ("POST", ["authenticate"]) => authenticate(api, request).await,
         ("POST", ["close-connections"]) => close(node, api, request),
         ("GET", ["connections"]) => {
             let open = api.broker.connections();
@@ -196,12 +196,13 @@ async fn order(node: &Node, order: Order) -> Result<Reply, Refused> {
     }
 }
 
-fn authenticate(api: &Api, request: &Request) -> Result<Reply, Refused> {
+async fn authenticate(api: &Api, request: &Request) -> Result<Reply, Refused> {
     let object = request.object()?;
     let name = request::text(&object, "username")?;
     let password = request::text(&object, "password")?;
     let here = std::net::Ipv4Addr::LOCALHOST.into();
-    match api.broker.login(name.as_bytes(), password.as_bytes(), here) {
+    let login = api.broker.login(name.as_bytes(), password.as_bytes(), here);
+    match login.await {
         Ok(user) => Ok(Reply::Json(
             json!({"username": user.name.to_string(), "tags": user.tags}),
         )),

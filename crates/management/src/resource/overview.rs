@@ -101,7 +101,7 @@ fn churn(api: &Api) -> Value {
 }
 
 /// `/login`: credentials in a form instead of a header, as the pages of the management plugin send them.
-pub(crate) fn login(api: &Api, request: &Request) -> Result<Reply, Refused> {
+pub(crate) async fn login(api: &Api, request: &Request) -> Result<Reply, Refused> {
     let form: Vec<(String, String)> = form_urlencoded::parse(&request.body).into_owned().collect();
     let field = |name: &str| {
         let mut found = form.iter().filter(|(key, _)| key == name);
@@ -115,7 +115,7 @@ pub(crate) fn login(api: &Api, request: &Request) -> Result<Reply, Refused> {
     if let Ok(value) = HeaderValue::from_str(&format!("Basic {credentials}")) {
         headers.insert(header::AUTHORIZATION, value);
     }
-    let visitor = Visitor::of(&api.broker, &headers, request.peer)?;
+    let visitor = Visitor::of(&api.broker, &headers, request.peer).await?;
     visitor.check(Needs::Management)?;
     Ok(Reply::Json(json!({
         "user": who(&visitor),
@@ -131,6 +131,6 @@ fn who(visitor: &Visitor) -> Value {
     json!({
         "name": visitor.name.to_string(),
         "tags": visitor.tags,
-        "is_internal_user": true,
+        "is_internal_user": visitor.is_internal(),
     })
 }

@@ -54,7 +54,10 @@ impl Connection {
             (Waiting::OpenChannel { .. }, Answer::OpenRefused(refusal)) => {
                 self.fail_later(ConnectionError::Open(refusal), 0, NO_METHOD);
             }
-            (Waiting::UpdateSecret { .. }, Answer::Done) => {
+            (Waiting::UpdateSecret { .. }, Answer::SecretUpdated { impersonator }) => {
+                if let Phase::Running(running) = &mut self.phase {
+                    running.set_impersonator(impersonator);
+                }
                 self.put(&connection::UpdateSecretOk {}.into());
             }
             (Waiting::UpdateSecret { blamed }, Answer::OpenRefused(refusal)) => {

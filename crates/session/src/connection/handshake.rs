@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use leveret_wire::{
-    frame::{self, Frame, FrameKind},
+    frame::{Frame, FrameKind},
     method::{Method, connection},
     protocol_header::{self, Greeting, PROTOCOL_HEADER},
     value::{FieldTable, FieldValue, LongString, ShortString},
@@ -21,9 +21,6 @@ use crate::{
     settings::{self, Mechanism, Settings},
     time::Millis,
 };
-
-/// Largest payload of a frame before the connection is open.
-const PAYLOAD_MAX: usize = frame::FRAME_MIN_SIZE;
 
 impl Connection {
     /// The first eight bytes.
@@ -46,8 +43,9 @@ impl Connection {
 
     /// One frame before the connection is open.
     pub(super) fn handshake(&mut self, now: Millis, input: &mut Input) -> Option<Step> {
-        let take_max = (self.settings.frame_max as usize).max(PAYLOAD_MAX);
-        match input.next_frame(PAYLOAD_MAX, take_max) {
+        let payload_max = self.settings.initial_frame_max as usize;
+        let take_max = (self.settings.frame_max as usize).max(payload_max);
+        match input.next_frame(payload_max, take_max) {
             Ok(Some((chunk, frame, _))) => self.handshake_frame(now, chunk, frame),
             Ok(None) => Some(Step::NeedInput),
             Err(error) => {

@@ -197,6 +197,11 @@ impl Running {
         None
     }
 
+    /// Whether the user may publish under another's id may change with their secret.
+    pub(super) const fn set_impersonator(&mut self, is_impersonator: bool) {
+        self.is_impersonator = is_impersonator;
+    }
+
     /// Works on one frame, or on a publish with all its frames. `frame` is a part of `chunk` and ends
     /// before `at`, which moves on with what was taken beside it.
     pub(super) fn frame<S: Sink>(

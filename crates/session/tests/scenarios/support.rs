@@ -610,8 +610,10 @@ pub(crate) fn answer_to(call: &Call) -> Answer {
         | Call::SharePrefetch(_)
         | Call::CatchUp
         | Call::CloseChannel(_)
-        | Call::CloseConnection { .. }
-        | Call::UpdateSecret { .. } => Answer::Done,
+        | Call::CloseConnection { .. } => Answer::Done,
+        Call::UpdateSecret { .. } => Answer::SecretUpdated {
+            impersonator: false,
+        },
     }
 }
 
