@@ -347,7 +347,12 @@ mod tests {
 
     #[test]
     fn a_token_gives_what_its_scopes_say_and_keys_only_where_they_speak_of_them() {
-        let scopes = ["write:v/*", "read:v/q", "write:v/events/a.*", "configure:w/*"];
+        let scopes = [
+            "write:v/*",
+            "read:v/q",
+            "write:v/events/a.*",
+            "configure:w/*",
+        ];
         let scopes = scopes.iter().filter_map(|text| Scope::read(text, |_| None));
         let scopes = scopes.collect();
         let rights = Rights::by_token(name("v"), name("u"), &scopes);

@@ -287,7 +287,9 @@ async fn outcome(
     let visitor = match (origin, needs, &api) {
         (Origin::Machine, ..) => Visitor::of_machine(),
         (Origin::Network(_), Needs::Nothing, _) => Visitor::nobody(),
-        (Origin::Network(peer), _, Some(api)) => Visitor::of(&api.broker, &request.headers, peer).await?,
+        (Origin::Network(peer), _, Some(api)) => {
+            Visitor::of(&api.broker, &request.headers, peer).await?
+        }
         // Nobody can be told from anybody else.
         (Origin::Network(_), _, None) => return Err(Refused::stopped()),
     };

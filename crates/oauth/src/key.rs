@@ -129,16 +129,18 @@ impl Key {
         }
         let octets = |name| URL_SAFE_NO_PAD.decode(text(name)?).ok();
         let point = || Some([vec![4], octets("x")?, octets("y")?].concat());
-        Some(Self(match (text("kty")?, text("crv").unwrap_or_default()) {
-            ("RSA", _) => Kind::Rsa {
-                modulus: without_zeros(&octets("n")?),
-                exponent: without_zeros(&octets("e")?),
+        Some(Self(
+            match (text("kty")?, text("crv").unwrap_or_default()) {
+                ("RSA", _) => Kind::Rsa {
+                    modulus: without_zeros(&octets("n")?),
+                    exponent: without_zeros(&octets("e")?),
+                },
+                ("EC", "P-256") => Kind::P256(point()?),
+                ("EC", "P-384") => Kind::P384(point()?),
+                ("OKP", "Ed25519") => Kind::Ed25519(octets("x")?),
+                _ => return None,
             },
-            ("EC", "P-256") => Kind::P256(point()?),
-            ("EC", "P-384") => Kind::P384(point()?),
-            ("OKP", "Ed25519") => Kind::Ed25519(octets("x")?),
-            _ => return None,
-        }))
+        ))
     }
 
     /// Whether this algorithm is one of the key.
@@ -169,14 +171,10 @@ impl Key {
                 };
                 key.verify(parameters, text, signature)
             }
-            Kind::P256(point) => {
-                UnparsedPublicKey::new(&signature::ECDSA_P256_SHA256_FIXED, point)
-                    .verify(text, signature)
-            }
-            Kind::P384(point) => {
-                UnparsedPublicKey::new(&signature::ECDSA_P384_SHA384_FIXED, point)
-                    .verify(text, signature)
-            }
+            Kind::P256(point) => UnparsedPublicKey::new(&signature::ECDSA_P256_SHA256_FIXED, point)
+                .verify(text, signature),
+            Kind::P384(point) => UnparsedPublicKey::new(&signature::ECDSA_P384_SHA384_FIXED, point)
+                .verify(text, signature),
             Kind::Ed25519(key) => {
                 UnparsedPublicKey::new(&signature::ED25519, key).verify(text, signature)
             }

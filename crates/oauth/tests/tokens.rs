@@ -29,8 +29,8 @@ impl Issuer {
     fn new() -> Self {
         let random = SystemRandom::new();
         let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
-        let document = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
-        let pair = EcdsaKeyPair::from_pkcs8(algorithm, document.as_ref(), &random).unwrap();
+        let document = EcdsaKeyPair::generate_pkcs8(algorithm, &random).expect("good");
+        let pair = EcdsaKeyPair::from_pkcs8(algorithm, document.as_ref(), &random).expect("good");
         Self { pair, random }
     }
 
@@ -50,7 +50,7 @@ impl Issuer {
 
     fn signs(&self, header: &Value, claims: &Value) -> String {
         let text = unsigned(header, claims);
-        let signature = self.pair.sign(&self.random, text.as_bytes()).unwrap();
+        let signature = self.pair.sign(&self.random, text.as_bytes()).expect("good");
         format!("{text}.{}", base64(signature.as_ref()))
     }
 
@@ -59,9 +59,9 @@ impl Issuer {
         let mut claims = json!({
             "aud": "rabbitmq", "sub": "alice", "exp": LATER, "scope": "rabbitmq.read:*/*",
         });
-        for (name, value) in more.as_object().unwrap() {
+        for (name, value) in more.as_object().expect("good") {
             if value.is_null() {
-                claims.as_object_mut().unwrap().remove(name);
+                claims.as_object_mut().expect("good").remove(name);
             } else {
                 claims[name] = value.clone();
             }
@@ -72,7 +72,7 @@ impl Issuer {
     fn tokens(&self, change: impl FnOnce(&mut TokenSettings)) -> Tokens {
         let mut settings = TokenSettings::new("rabbitmq");
         change(&mut settings);
-        let key = Key::from_pem(self.pem().as_bytes()).unwrap();
+        let key = Key::from_pem(self.pem().as_bytes()).expect("good");
         Tokens::new(settings, Keys::from_iter([("key".to_owned(), key)]))
     }
 
@@ -104,7 +104,7 @@ fn claims() -> Value {
 }
 
 fn may(token: &Token, right: Right, vhost: &str, name: &str) -> bool {
-    let short = |text: &str| ShortString::try_from(text).unwrap();
+    let short = |text: &str| ShortString::try_from(text).expect("good");
     Rights::by_token(short(vhost), token.user.clone(), &token.scopes)
         .check(right, ObjectKind::Queue, &short(name))
         .is_ok()
@@ -113,8 +113,9 @@ fn may(token: &Token, right: Right, vhost: &str, name: &str) -> bool {
 #[test]
 fn a_good_token_names_its_user_and_says_what_they_may() {
     let issuer = Issuer::new();
-    let scopes = "rabbitmq.read:v/q%2F* rabbitmq.tag:monitoring other.write:*/* rabbitmq.tag:management";
-    let token = issuer.read(json!({"scope": scopes})).unwrap();
+    let scopes =
+        "rabbitmq.read:v/q%2F* rabbitmq.tag:monitoring other.write:*/* rabbitmq.tag:management";
+    let token = issuer.read(json!({"scope": scopes})).expect("good");
     assert_eq!(token.user.as_bytes(), b"alice");
     assert_eq!(token.tags, ["management", "monitoring"]);
     assert_eq!(token.expires_at, Some(LATER));
@@ -158,7 +159,7 @@ fn a_public_key_is_never_taken_for_a_shared_secret() {
         }
     }
     let shared = json!({"keys": [{"kty": "oct", "kid": "key", "k": base64(b"secret")}]});
-    let shared = Keys::from_published(shared.to_string().as_bytes()).unwrap();
+    let shared = Keys::from_published(shared.to_string().as_bytes()).expect("good");
     assert!(shared.is_empty());
 }
 
@@ -186,8 +187,8 @@ fn another_issuers_or_a_changed_token_is_refused() {
     let token = other.token(json!({}));
     assert_eq!(tokens.read(token.as_bytes()), Err(TokenError::Signature));
     let token = issuer.token(json!({}));
-    let (head, tail) = token.split_once('.').unwrap();
-    let (_, signature) = tail.split_once('.').unwrap();
+    let (head, tail) = token.split_once('.').expect("good");
+    let (_, signature) = tail.split_once('.').expect("good");
     let more = json!({"aud": "rabbitmq", "sub": "root", "exp": LATER});
     let changed = format!("{head}.{}.{signature}", base64(more.to_string().as_bytes()));
     assert_eq!(tokens.read(changed.as_bytes()), Err(TokenError::Signature));
@@ -201,7 +202,16 @@ fn what_is_no_token_is_refused_without_a_panic() {
     for end in 0..token.len() {
         assert!(tokens.read(&token.as_bytes()[..end]).is_err());
     }
-    for text in ["", ".", "..", "...", "a.b.c", "e30.e30.e30", "guest", "W10.W10.W10"] {
+    for text in [
+        "",
+        ".",
+        "..",
+        "...",
+        "a.b.c",
+        "e30.e30.e30",
+        "guest",
+        "W10.W10.W10",
+    ] {
         assert!(tokens.read(text.as_bytes()).is_err(), "{text}");
     }
     let deep = "[".repeat(100_000);
@@ -212,18 +222,29 @@ fn what_is_no_token_is_refused_without_a_panic() {
 #[test]
 fn a_token_is_for_us_or_it_is_refused() {
     let issuer = Issuer::new();
-    for aud in [json!("rabbitmq"), json!("a rabbitmq"), json!(["a", "rabbitmq"])] {
+    for aud in [
+        json!("rabbitmq"),
+        json!("a rabbitmq"),
+        json!(["a", "rabbitmq"]),
+    ] {
         assert!(issuer.read(json!({"aud": aud})).is_ok());
     }
     for aud in [json!("other"), json!(["a", "b"]), json!([])] {
         let refused = issuer.read(json!({"aud": aud}));
         assert_eq!(refused, Err(TokenError::NoMatchingAudience));
     }
-    assert_eq!(issuer.read(json!({"aud": null})), Err(TokenError::NoAudience));
+    assert_eq!(
+        issuer.read(json!({"aud": null})),
+        Err(TokenError::NoAudience)
+    );
     assert_eq!(issuer.read(json!({"aud": 1})), Err(TokenError::Malformed));
     let anybody = issuer.tokens(|settings| settings.verify_aud = false);
     for aud in [json!("other"), json!(null)] {
-        assert!(anybody.read(issuer.token(json!({"aud": aud})).as_bytes()).is_ok());
+        assert!(
+            anybody
+                .read(issuer.token(json!({"aud": aud})).as_bytes())
+                .is_ok()
+        );
     }
     let nobody = issuer.tokens(|settings| settings.resource_server_id = String::new());
     let refused = nobody.read(issuer.token(json!({"aud": ""})).as_bytes());
@@ -238,7 +259,7 @@ fn sc37_an_end_of_the_wrong_type_is_no_end() {
         assert_eq!(refused, Err(TokenError::ExpiryIsNoNumber));
     }
     assert_eq!(issuer.read(json!({"exp": null})), Err(TokenError::NoExpiry));
-    let token = issuer.read(json!({"exp": 1_000.9})).unwrap();
+    let token = issuer.read(json!({"exp": 1_000.9})).expect("good");
     assert_eq!(token.expires_at, Some(1_000));
     assert_eq!(token.check_expiry(999), Ok(()));
     let (expired_at, now) = (1_000, 1_000);
@@ -246,7 +267,7 @@ fn sc37_an_end_of_the_wrong_type_is_no_end() {
     assert_eq!(token.check_expiry(1_000), expired);
     let endless = issuer.tokens(|settings| settings.require_exp = false);
     let token = endless.read(issuer.token(json!({"exp": null})).as_bytes());
-    assert_eq!(token.unwrap().expires_at, None);
+    assert_eq!(token.expect("good").expires_at, None);
 }
 
 #[test]
@@ -261,7 +282,10 @@ fn a_key_is_found_by_its_id_and_else_is_the_default_one() {
     }
     let tokens = issuer.tokens(|settings| settings.default_key = Some("key".to_owned()));
     assert!(tokens.read(nameless.as_bytes()).is_ok());
-    assert_eq!(tokens.read(of_other.as_bytes()), Err(TokenError::UnknownKey));
+    assert_eq!(
+        tokens.read(of_other.as_bytes()),
+        Err(TokenError::UnknownKey)
+    );
 }
 
 #[test]
@@ -270,7 +294,7 @@ fn published_keys_replace_those_that_were_published_before() {
     let tokens = Tokens::new(TokenSettings::new("rabbitmq"), Keys::default());
     let publish = |issuer: &Issuer| {
         let set = json!({"keys": [issuer.jwk(), {"kty": "RSA"}, {"kid": "odd", "kty": "odd"}]});
-        let keys = Keys::from_published(set.to_string().as_bytes()).unwrap();
+        let keys = Keys::from_published(set.to_string().as_bytes()).expect("good");
         assert_eq!(keys.len(), 1);
         tokens.published(keys);
     };
@@ -287,11 +311,11 @@ fn published_keys_replace_those_that_were_published_before() {
 #[test]
 fn a_key_may_be_one_of_ed25519() {
     let random = SystemRandom::new();
-    let document = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
-    let pair = Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap();
+    let document = Ed25519KeyPair::generate_pkcs8(&random).expect("good");
+    let pair = Ed25519KeyPair::from_pkcs8(document.as_ref()).expect("good");
     let head = [0x30, 0x2a, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 3, 0x21, 0];
     let pem = pem(&[&head, pair.public_key().as_ref()].concat());
-    let key = Key::from_pem(pem.as_bytes()).unwrap();
+    let key = Key::from_pem(pem.as_bytes()).expect("good");
     let signature = pair.sign(b"text");
     assert!(key.has_signed(Algorithm::EdDsa, b"text", signature.as_ref()));
     assert!(!key.has_signed(Algorithm::EdDsa, b"other", signature.as_ref()));
@@ -304,7 +328,7 @@ fn scopes_stand_where_the_operator_says() {
     let issuer = Issuer::new();
     let read = |claims: Value, change: fn(&mut TokenSettings)| {
         let text = issuer.token(claims);
-        issuer.tokens(change).read(text.as_bytes()).unwrap()
+        issuer.tokens(change).read(text.as_bytes()).expect("good")
     };
     let elsewhere = |settings: &mut TokenSettings| {
         settings.additional_scopes_key = Some("roles realm.access roles_of".to_owned());
@@ -331,9 +355,12 @@ fn scopes_stand_where_the_operator_says() {
     });
     assert_eq!(token.tags, ["administrator"]);
     assert!(may(&token, Right::Write, "v", "q"));
-    let token = read(json!({"scope": "api:write:v/* rabbitmq.read:*/*"}), |settings| {
-        settings.scope_prefix = Some("api:".to_owned());
-    });
+    let token = read(
+        json!({"scope": "api:write:v/* rabbitmq.read:*/*"}),
+        |settings| {
+            settings.scope_prefix = Some("api:".to_owned());
+        },
+    );
     assert!(may(&token, Right::Write, "v", "q") && !may(&token, Right::Read, "v", "q"));
 }
 
@@ -341,7 +368,9 @@ fn scopes_stand_where_the_operator_says() {
 fn a_scope_may_speak_of_claims() {
     let issuer = Issuer::new();
     let scope = "rabbitmq.read:{vhost}/{sub}-*";
-    let token = issuer.read(json!({"scope": scope, "sub": "al*"})).unwrap();
+    let token = issuer
+        .read(json!({"scope": scope, "sub": "al*"}))
+        .expect("good");
     assert!(may(&token, Right::Read, "v", "al*-1"));
     assert!(!may(&token, Right::Read, "v", "alice-1"));
 }
@@ -349,7 +378,7 @@ fn a_scope_may_speak_of_claims() {
 #[test]
 fn the_user_is_named_by_the_first_claim_that_is_there() {
     let issuer = Issuer::new();
-    let name = |claims: Value| issuer.read(claims).unwrap().user.to_string();
+    let name = |claims: Value| issuer.read(claims).expect("good").user.to_string();
     assert_eq!(name(json!({"sub": null, "client_id": "c"})), "c");
     assert_eq!(name(json!({"sub": 1, "client_id": "c"})), "c");
     assert_eq!(name(json!({"sub": null})), "unknown");

@@ -11,7 +11,8 @@ use leveret_core::{
     vhost::{self, Hold, Remember, Routable, Vhost},
 };
 use leveret_runtime::{
-    Broker, DelayHandle, ExchangeTraffic, QueueHandle, ReplyTarget, User, VhostHandle, is_reply_name,
+    Broker, DelayHandle, ExchangeTraffic, QueueHandle, ReplyTarget, User, VhostHandle,
+    is_reply_name,
 };
 use leveret_wire::value::{FieldTable, ShortString};
 use smallvec::SmallVec;
