@@ -94,9 +94,11 @@ PROFILES: dict[str, Profile] = {
         types=("direct", "fanout", "topic", "headers"), alternates=0.6,
         prepare=("queue", "queue", "exchange", "exchange", "exchange", "bind", "bind", "bind_exchange")),
     "quorum": Profile(
-        # Without get and cancel: RabbitMQ counts whoever holds a message as a consumer. Without dead-lettering: its counts
-        # go along from one quorum queue to the next (docs/compatibility.md, "x-delivery-limit").
-        {**BASE, "get": 0, "cancel": 0, "consume": 6, "settle": 12, "recover": 1, "purge": 1, "confirm": 1, "burst": 2},
+        # Without dead-lettering: counts go along from one quorum queue to the next (docs/compatibility.md,
+        # "x-delivery-limit"). Without bursts: RabbitMQ takes up publishes behind settles that were sent after them.
+        # Without priorities of consumers where one is active: what the active one holds is lost for the rest if its channel
+        # ends when it was to give way and the others are gone.
+        {**BASE, "cancel": 2, "consume": 6, "settle": 12, "recover": 1, "purge": 1, "confirm": 1},
         ("x-max-length", "x-message-ttl", "x-delivery-limit", "x-single-active-consumer"), (0, 1, 1, 2),
         queue_type="quorum"),
     "quorum_arguments": Profile(
@@ -110,6 +112,7 @@ PROFILES: dict[str, Profile] = {
         {"publish": 10, "consume": 6, "settle": 12, "qos_shared": 4, "qos": 1, "cancel": 2, "close": 1},
         ("x-max-priority",), (0, 0, 1), prepare=("queue", "qos_shared")),
     "properties": Profile({"publish": 10, "get": 8, "consume": 1, "bind": 1}, odd=0.3),
+    "frames": Profile({"frames": 10, "publish": 2, "consume": 1, "settle": 2, "confirm": 1, "get": 1}),
     "odd": Profile(
         {**BASE, "odd_method": 8, "wrong_tag": 2, "declare_exchange": 2, "bind": 2, "passive": 2, "purge": 1,
          "declare_named": 2, "delete_queue": 1, "delete_exchange": 1}, odd=0.3),
@@ -396,7 +399,7 @@ class Generator:
             if self.is_odd() and self.is_odd():
                 tag = "c1"
         arguments: dict[str, Any] = {}
-        if self.chance(0.2):
+        if self.chance(0.2) and not (self.profile.queue_type and "x-single-active-consumer" in self.profile.arguments):
             wrong = self.is_odd()
             arguments["x-priority"] = (
                 self.dice.choice(words.WRONG_TYPES) if wrong else words.integer(self.dice, self.dice.choice([-1, 1, 5]))
@@ -449,6 +452,15 @@ class Generator:
             step.connection, step.channel = where
             step.is_joined = True
         self.steps[-1].is_joined = False
+
+    def frames(self) -> None:
+        """Frames of which some are wrong, in one go."""
+        letter = "a" if self.chance(0.8) else "b"
+        first = len(self.steps)
+        for number, arguments in words.frames(self.dice):
+            self.add("frame", (letter, number), **arguments)
+        for step in self.steps[first:-1]:
+            step.is_joined = True
 
     # --- modes and ends
 

@@ -121,6 +121,15 @@ class Link(Connection):
         except SocketEnded:
             self._ended("dropped")
 
+    def send_bytes(self, data: bytes) -> None:
+        """Sends what may be no method at all."""
+        if self.is_over:
+            return
+        try:
+            self.write(data)
+        except SocketEnded:
+            self._ended("dropped")
+
     def wait(self, *books: Book) -> None:
         """Until nothing is awaited on these channels any more."""
         deadline = time.monotonic() + PATIENCE_SECS

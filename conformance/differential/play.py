@@ -16,7 +16,7 @@ from typing import Any
 import paths  # noqa: F401
 from answers import Names, describe
 from frames.client import Channel, Endpoint, SocketEnded
-from frames.wire import METHODS, Method
+from frames.wire import FRAME_END, METHODS, Frame, Method
 from link import PATIENCE_SECS, PROBE, Book, Delivery, Link
 from steps import Recording, Ref, Step
 
@@ -31,7 +31,11 @@ STILL = {
 """Methods that move no message and no consumer, if they are not refused. A bind may: `x-recent-history`."""
 
 
-UNANSWERED = {"publish", "basic.ack", "basic.nack", "basic.reject"}
+SEQUENCE_CHANNELS = (1, 2)
+"""Numbers that are opened when a step uses them."""
+
+
+UNANSWERED = {"publish", "basic.ack", "basic.nack", "basic.reject", "frame"}
 """Methods that can go out with the next one, since no answer belongs to them."""
 
 
@@ -91,6 +95,11 @@ class Game:
         if step.method == "connection.close":
             link.end()
             lines = ["closed"]
+        elif step.method == "frame":
+            self._send_frame(link, step)
+            lines = []
+            if step.is_joined:
+                return lines
         else:
             book = link.book(step.channel)
             lines = self._do(link, book, step)
@@ -105,6 +114,13 @@ class Game:
         if link is None or link.is_over:
             link = self.links[letter] = Link(self.endpoint, letter, self.names, self.known)
         return link
+
+    def _send_frame(self, link: Link, step: Step) -> None:
+        """Bytes as they are given. Only the numbers that sequences use are opened for it."""
+        if step.channel in SEQUENCE_CHANNELS:
+            link.book(step.channel)
+        frame = Frame(step.arguments["kind"], step.channel, step.arguments.get("payload", b""))
+        link.send_bytes(frame.encode(step.arguments.get("end", FRAME_END)))
 
     def _do(self, link: Link, book: Book, step: Step) -> list[str]:
         """Sends the step and waits for its own answer."""
@@ -134,6 +150,8 @@ class Game:
         return self.names.queue(value.index) if value.kind == "queue" else self.names.tag(value.index)
 
     def _publish(self, link: Link, book: Book, arguments: dict[str, Any]) -> None:
+        if link.is_over:
+            return
         body = arguments.get("body", "").encode()
         if book.confirming:
             book.published += 1

@@ -50,7 +50,7 @@ def _simpler(step: Step, key: str) -> list[Step]:
         return [replace(step, arguments={**step.arguments, key: _except(value, name)}) for name in rest]
     without = replace(step, arguments={name: each for name, each in step.arguments.items() if name != key})
     if not isinstance(value, dict) or len(value) < 2:
-        return [] if key in ("queue", "exchange", "delivery_tag") else [without]
+        return [] if key in ("queue", "exchange", "delivery_tag", "kind") else [without]
     return [without, *(replace(step, arguments={**step.arguments, key: _except(value, name)}) for name in value)]
 
 

@@ -8,7 +8,8 @@ A step is one line: the connection (a letter), the channel on it (a number), the
 
 Values of tables may carry their type letter, as in `I(3)`. What only the broker knows is written as a reference:
 `unacked(0)` is the oldest unacked delivery of the channel, `settled(0)` the latest tag it has settled, `queue(1)` the
-first queue that the broker named, `tag(1)` the first such consumer tag. A line that ends in `&` goes out with the next
+first queue that the broker named, `tag(1)` the first such consumer tag. `frame(kind=2, payload=b'...')` is a frame as it
+stands, right or wrong. A line that ends in `&` goes out with the next
 one: nobody waits for what it causes.
 """
 

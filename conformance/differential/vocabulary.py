@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import paths  # noqa: F401
-from frames.wire import Table, Value
+from frames.wire import BODY, HEADER, HEARTBEAT, METHOD, METHODS, Table, Value, encode_header, encode_method
 
 QUEUES = ["diff-q1", "diff-q2", "diff-q3", "diff-q4"]
 EXCHANGES = ["diff-x1", "diff-x2", "diff-x3"]
@@ -76,6 +76,75 @@ QUEUE_ARGUMENTS: dict[str, tuple[list[Any], list[Any]]] = {
     "x-delayed-retry-type": ([], ["all"]),
     "x-queue-master-locator": ([], ["client-local"]),
 }
+
+# Methods that move nothing and end nothing, whoever may send them. Without `basic.cancel-ok`, over which RabbitMQ falls,
+# and without `connection.start-ok` and the like, since the state of channel 0 is the handshake's affair.
+HARMLESS = ["access.request", "channel.flow", "basic.qos", "basic.recover-async", "tx.rollback", "connection.blocked"]
+FOREIGN = sorted(
+    {name for name in METHODS if name.endswith("-ok")} - {"basic.cancel-ok"}
+    | {"basic.deliver", "basic.return", "basic.get-empty", "channel.open", "connection.start", "connection.tune",
+       "connection.secure", "connection.open", "connection.unblocked"}
+)  # fmt: skip
+WITH_CONTENT = ["basic.publish", "basic.publish", "basic.publish", "basic.return", "basic.deliver", "basic.get-ok"]
+
+
+def frames(dice: random.Random) -> list[tuple[int, dict[str, Any]]]:
+    """Frames as channel and arguments, mostly a content with something wrong in it."""
+    where = dice.choice([1, 1, 1, 1, 1, 2, 2, 0, 7])
+    found: list[tuple[int, dict[str, Any]]] = []
+
+    def add(kind: int, payload: bytes, channel: int = where, **further: Any) -> None:
+        found.append((channel, {"kind": kind, "payload": payload, **further}))
+
+    def a_method() -> None:
+        payload = encode_method(dice.choice(FOREIGN if dice.random() < 0.5 else HARMLESS))
+        # On channel 0 RabbitMQ has 541 for what it cannot decode.
+        match dice.choice(["whole"] * 6 + ["short", "long", "ids"] * (where > 0)):
+            case "short":
+                payload = payload[: max(len(payload) - 1, 4)]
+            case "long":
+                payload += dice.choice([b"\0", b"abc"])
+            case "ids":
+                payload = payload[: dice.choice([0, 2, 3, 4])] if dice.random() < 0.2 else payload[:4]
+        add(METHOD, payload)
+
+    def a_stray() -> None:
+        kind = dice.choice([BODY, HEADER, HEARTBEAT, HEARTBEAT, 0, 4, 255])
+        payload = encode_header(2) if kind == HEADER else dice.choice([b"", b"x", b"a longer one that is cut"])
+        add(kind, payload, dice.choice([where, where, 0, 1, 2, 7]))
+
+    if dice.random() < 0.25:
+        a_method()
+        return found
+    if dice.random() < 0.1:
+        a_stray()
+        return found
+    size = dice.choice([0, 1, 3, 3, 8])
+    odd = dice.choice(["nothing", "class", "weight", "early", "late", "stray", "more", "less", "end", "twice"])
+    method = dice.choice(WITH_CONTENT)
+    is_taken = method == "basic.publish" and where in (1, 2)
+    add(METHOD, encode_method(method, routing_key=dice.choice(QUEUES)))
+    if odd == "early":
+        dice.choice([a_method, a_stray])()
+    further = {"class": {"class_id": dice.choice([0, 10, 50, 65535])}, "weight": {"weight": 1}}.get(odd, {})
+    header = encode_header(size, **further)
+    add(HEADER, header, **({"end": dice.choice([0, 205, 207])} if odd == "end" else {}))
+    if size == 0 and not is_taken:
+        # Refused by the channel, while the reader already looks at what comes behind it: which is first is chance.
+        return found
+    if odd == "twice":
+        add(HEADER, header)
+    if odd == "late":
+        dice.choice([a_method, a_stray])()
+    left = size + {"more": is_taken, "less": -1}.get(odd, 0)
+    while left > 0:
+        part = dice.randint(0, left)
+        add(BODY, b"x" * part)
+        left -= part
+        if odd == "stray" and left > 0 and dice.random() < 0.5:
+            a_stray()
+    return found
+
 
 EXPIRATIONS = ["0", "3600000", "+3600000", "0003600000", "86400000"]
 ODD_EXPIRATIONS = ["", "abc", " 1000", "1.5", "10s", "1e3", "0x10", "1 ", "-1", "315360000001", "+", "-", "+-1", "--1"]

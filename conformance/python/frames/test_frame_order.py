@@ -54,6 +54,88 @@ def test_the_first_frame_out_of_order_ends_the_connection(connection, channel, f
     connection.expect_close(505, text, method)
 
 
+# --- contents that only a broker sends
+
+WITH_CONTENT = ["basic.return", "basic.deliver", "basic.get-ok"]
+EXPECTED_CLASS = "UNEXPECTED_FRAME - expected content header for class 60, got one for class 10 instead"
+IN_ORDER = {
+    "nothing": [(HEADER, encode_header(0))],
+    "a body": [HEADER_OF_2, (BODY, b"xx")],
+    "a body in parts": [HEADER_OF_2, (BODY, b"x"), (BODY, b""), (BODY, b"x")],
+}
+OUT_OF_ORDER = {
+    "a method": ([FLOW], 505, EXPECTED_HEADER),
+    "a body": ([(BODY, b"xx")], 505, EXPECTED_HEADER),
+    "a weight": ([(HEADER, encode_header(2, weight=1))], 505, EXPECTED_HEADER),
+    "another class": ([(HEADER, encode_header(2, class_id=10))], 505, EXPECTED_CLASS),
+    "a method behind the header": ([HEADER_OF_2, FLOW], 505, EXPECTED_BODY),
+    "too much of a body": (
+        [HEADER_OF_2, (BODY, b"xxx")],
+        501,
+        "FRAME_ERROR - content body frame exceeds remaining content size",
+    ),
+}
+
+
+@pytest.mark.parametrize("frames", IN_ORDER.values(), ids=IN_ORDER.keys())
+@pytest.mark.parametrize("method", WITH_CONTENT)
+def test_a_content_of_the_broker_is_read_to_its_end_before_it_is_refused(connection, channel, method, frames):
+    other = connection.channel()
+    channel.send(method)
+    for kind, payload in frames:
+        # Still the connection lives, on other channels.
+        other.call("channel.flow", active=True)
+        channel.send_frame(kind, payload)
+    connection.expect_close(503, UNIMPLEMENTED, method)
+
+
+@pytest.mark.parametrize("frames, code, text", OUT_OF_ORDER.values(), ids=OUT_OF_ORDER.keys())
+@pytest.mark.parametrize("method", ["basic.publish", *WITH_CONTENT])
+def test_a_content_out_of_order_blames_the_method_before_it(connection, channel, method, frames, code, text):
+    channel.send(method)
+    for kind, payload in frames:
+        channel.send_frame(kind, payload)
+    connection.expect_close(code, text, method)
+
+
+@pytest.mark.parametrize("method", ["basic.publish", *WITH_CONTENT])
+def test_a_content_on_a_channel_that_is_not_open_is_read_to_its_end_too(connection, method):
+    other = connection.channel(1)
+    connection.send(7, method)
+    other.call("channel.flow", active=True)
+    connection.send_frame(HEADER, 7, encode_header(2))
+    other.call("channel.flow", active=True)
+    connection.send_frame(BODY, 7, b"xx")
+    connection.expect_close(504, "CHANNEL_ERROR - expected 'channel.open'", method)
+
+
+@pytest.mark.parametrize("method", ["basic.publish", *WITH_CONTENT])
+def test_a_channel_cannot_be_opened_in_the_midst_of_a_content(connection, method):
+    connection.send(7, method)
+    connection.send(7, "channel.open")
+    connection.expect_close(505, EXPECTED_HEADER, method)
+
+
+@pytest.mark.parametrize("method", ["basic.publish", *WITH_CONTENT])
+def test_a_closing_channel_ignores_a_content_and_reads_it_to_its_end(connection, channel, method):
+    channel.send("queue.declare", queue="nowhere-at-all", passive=True)
+    channel.send(method)
+    for kind, payload in IN_ORDER["a body"]:
+        channel.send_frame(kind, payload)
+    text = f"NOT_FOUND - no queue 'nowhere-at-all' in vhost '{connection.vhost}'"
+    channel.expect_close(404, text, "queue.declare")
+    channel.open()
+    channel.call("channel.flow", active=True)
+
+
+@pytest.mark.parametrize("method", ["basic.publish", *WITH_CONTENT])
+def test_a_closing_channel_knows_the_order_of_a_content(connection, channel, method):
+    channel.send("queue.declare", queue="nowhere-at-all", passive=True)
+    channel.send(method)
+    channel.send("channel.close-ok")
+    connection.expect_close(505, EXPECTED_HEADER, method)
+
+
 def test_more_body_than_announced_ends_the_connection(connection, channel):
     for kind, payload in [PUBLISH, HEADER_OF_2, (BODY, b"xxx")]:
         channel.send_frame(kind, payload)

@@ -123,3 +123,31 @@ def test_a_large_body_is_whole(channel):
     queue, body = channel.exclusive_queue(), bytes(range(256)) * 2000
     channel.publish("", queue, body)
     assert channel.get(queue).body == body
+
+
+def _quorum(channel, name, **arguments):
+    queue = name()
+    channel.declare_queue(queue, durable=True, arguments={"x-queue-type": "quorum", **arguments})
+    return queue
+
+
+def test_whoever_holds_a_message_of_a_quorum_queue_is_counted_as_a_consumer(connection, channel, name):
+    queue = _quorum(channel, name)
+    channel.publish_all("", queue, ["1", "2", "3"])
+    channel.expect_depth(queue, 3)
+    assert channel.get(queue).delivery_tag == 1
+    assert channel.get(queue).delivery_tag == 2
+    channel.get(queue, no_ack=True)
+    assert channel.consumers(queue) == 2
+    channel.ack(1)
+    channel.eventually(lambda: channel.consumers(queue) == 1)
+    channel.consume(queue, "t")
+    channel.publish("", queue, "4")
+    channel.deliveries(1)
+    assert channel.consumers(queue) == 2
+    channel.call("basic.cancel", consumer_tag="t")
+    assert channel.consumers(queue) == 2
+    channel.ack(4)
+    channel.eventually(lambda: channel.consumers(queue) == 1)
+    channel.nack(2)
+    channel.eventually(lambda: channel.consumers(queue) == 0)

@@ -137,3 +137,76 @@ def test_quorum_queues_put_what_an_end_returns_first_in_the_order_it_was_handed_
         holder.call("basic.recover", requeue=True)
     channel.expect_depth(queue, 3)
     assert channel.drain(queue) == ["2", "3", "1"]
+
+
+QUORUM = {"x-queue-type": "quorum"}
+
+
+def _with_two_consumers(connection, channel, name, arguments, **limits):
+    """Consumer `b` is older than `a` and has 1 and 3, `a` has 2 and 4."""
+    queue, holder = name(), connection.channel()
+    channel.declare_queue(queue, durable=True, arguments={**arguments, **limits})
+    holder.consume(queue, "b")
+    holder.consume(queue, "a")
+    for number in range(1, 5):
+        channel.publish("", queue, str(number))
+        assert holder.bodies(1) == [str(number)]
+    return queue, holder
+
+
+@pytest.mark.parametrize("how", ["nack of all", "nack up to a tag", "recover"])
+@pytest.mark.parametrize("arguments", [{}, QUORUM], ids=["classic", "quorum"])
+def test_what_is_returned_together_comes_back_consumer_by_consumer(connection, channel, name, arguments, how):
+    _, holder = _with_two_consumers(connection, channel, name, arguments)
+    if how == "recover":
+        holder.send("basic.recover-async", requeue=True)
+    else:
+        holder.nack(0 if how == "nack of all" else 4, multiple=True)
+    # First those of `a`, whose tag is the lower one; each is at once with whoever is next.
+    assert holder.bodies(4) == ["2", "4", "1", "3"]
+
+
+def test_what_is_returned_one_by_one_is_with_a_waiting_consumer_at_once(connection, channel, queue):
+    _take(channel, queue, 6)
+    waiting = connection.channel()
+    waiting.consume(queue)
+    with connection.in_one_write():
+        for tag in (4, 1, 3):
+            channel.nack(tag)
+    assert waiting.bodies(3) == ["4", "1", "3"]
+
+
+@pytest.mark.parametrize("end", ["channel closed", "connection lost"])
+def test_quorum_queues_put_what_an_end_returns_consumer_by_consumer_and_then_what_was_got(connect, channel, name, end):
+    other = connect()
+    queue, holder = _with_two_consumers(other, channel, name, QUORUM)
+    for tag in ("a", "b"):
+        holder.call("basic.cancel", consumer_tag=tag)
+    channel.publish_all("", queue, ["5", "6"])
+    channel.expect_depth(queue, 2)
+    assert holder.get(queue).body == b"5"
+    if end == "channel closed":
+        holder.close()
+    else:
+        other.abort()
+    channel.expect_depth(queue, 6)
+    assert channel.drain(queue) == ["1", "3", "2", "4", "5", "6"]
+
+
+@pytest.mark.parametrize("arguments", [{}, QUORUM], ids=["classic", "quorum"])
+def test_what_comes_back_to_a_full_queue_goes_to_a_waiting_consumer_first_on_quorum_queues_only(
+    connection, channel, name, arguments
+):
+    queue = name()
+    channel.declare_queue(queue, durable=True, arguments={**arguments, "x-max-length": 1})
+    channel.prefetch(2)
+    channel.consume(queue, "t")
+    for body in ("1", "2"):
+        channel.publish("", queue, body)
+        assert channel.bodies(1) == [body]
+    waiting = connection.channel()
+    waiting.consume(queue, "w")
+    channel.close()
+    expected = ["1", "2"] if arguments else ["2"]
+    assert waiting.bodies(len(expected)) == expected
+    waiting.expect_nothing(queue)

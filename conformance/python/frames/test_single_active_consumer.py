@@ -39,12 +39,17 @@ def test_all_consumers_are_counted(channel, make_queue):
     assert channel.consumers(queue) == 3
 
 
-def test_a_quorum_queue_counts_the_active_consumer_at_least(channel, make_queue):
+def test_a_quorum_queue_does_not_count_those_that_wait(channel, make_queue):
     queue = make_queue("quorum")
-    for _ in range(3):
-        channel.consume(queue)
-    # RabbitMQ leaves out those that wait.
-    channel.eventually(lambda: channel.consumers(queue) in (1, 3))
+    for tag in ("a", "b", "c"):
+        channel.consume(queue, tag)
+    assert channel.consumers(queue) == 1
+    channel.publish("", queue, "1")
+    channel.deliveries(1)
+    channel.call("basic.cancel", consumer_tag="a")
+    channel.eventually(lambda: channel.consumers(queue) == 2)
+    channel.ack(1)
+    channel.eventually(lambda: channel.consumers(queue) == 1)
 
 
 @KINDS
@@ -137,6 +142,20 @@ def test_a_quorum_queue_serves_a_higher_priority_once_the_active_one_is_done(con
     important.expect_nothing(queue)
     channel.ack(2)
     assert _tags(important.deliveries(1)) == ["important"]
+
+
+def test_whoever_was_to_give_way_gets_nothing_until_all_is_settled_also_if_the_other_is_gone(channel, make_queue):
+    queue = make_queue("quorum")
+    channel.consume(queue, "first")
+    channel.publish_all("", queue, ["1", "2"])
+    channel.deliveries(2)
+    channel.consume(queue, "important", arguments={"x-priority": 5})
+    channel.call("basic.cancel", consumer_tag="important")
+    channel.publish("", queue, "3")
+    channel.ack(1)
+    channel.expect_nothing(queue)
+    channel.ack(2)
+    assert channel.bodies(1) == ["3"]
 
 
 def test_an_idle_active_consumer_of_a_quorum_queue_gives_way_at_once(channel, make_queue):

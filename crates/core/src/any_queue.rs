@@ -205,11 +205,11 @@ impl AnyQueue {
         }
     }
 
-    /// Consumers, paused or not.
+    /// See [`Queue::declared_consumers`].
     #[must_use]
-    pub fn consumer_count(&self) -> usize {
+    pub fn declared_consumers(&self) -> usize {
         match self {
-            Self::Queue(queue) => queue.consumer_count(),
+            Self::Queue(queue) => queue.declared_consumers(),
             Self::Stream(stream) => stream.consumer_count(),
         }
     }

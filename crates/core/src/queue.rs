@@ -442,6 +442,17 @@ impl Queue {
         self.consumers.len()
     }
 
+    /// Consumers as `queue.declare-ok` counts them: on a quorum queue whoever holds a message or may be handed one. So
+    /// one that waits behind the single active consumer is none, one that was cancelled is until its messages are
+    /// settled, and a `basic.get` is one until its message is.
+    #[must_use]
+    pub fn declared_consumers(&self) -> usize {
+        match self.settings.queue_type {
+            QueueType::Quorum => self.consumers.holders(&self.unacked),
+            QueueType::Classic | QueueType::Stream => self.consumers.len(),
+        }
+    }
+
     /// Deleted: everything sent here is answered and forgotten.
     #[must_use]
     pub const fn is_deleted(&self) -> bool {

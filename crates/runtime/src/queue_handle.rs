@@ -144,11 +144,11 @@ impl QueueHandle {
         QueueType::of(&self.record.arguments)
     }
 
-    /// Ready and unacked messages, and consumers.
+    /// Ready and unacked messages, and consumers as `queue.declare-ok` counts them.
     #[must_use]
     pub fn status(&self) -> (Depth, usize) {
         let guarded = self.guarded.lock();
-        (guarded.queue.depth(), guarded.queue.consumer_count())
+        (guarded.queue.depth(), guarded.queue.declared_consumers())
     }
 
     /// What there is at this moment.

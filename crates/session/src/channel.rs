@@ -74,6 +74,8 @@ enum Mode {
 /// Which side has closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
+    /// Only in the midst of a content, at whose end the connection fails: nobody has opened the channel.
+    Unopened,
     Open,
     /// The server sent `channel.close`; everything is ignored until `close-ok`.
     AwaitCloseOk,
@@ -181,6 +183,14 @@ impl Channel {
         }
     }
 
+    /// A method with a content came for a number that is not open: its content is read before that is a fault.
+    pub(crate) fn unopened(key: ChannelKey, method: MethodIds) -> Self {
+        let mut channel = Self::new(key, true);
+        channel.state = State::Unopened;
+        channel.content.begin_unwanted(method);
+        channel
+    }
+
     pub(crate) const fn key(&self) -> ChannelKey {
         self.key
     }
@@ -232,7 +242,7 @@ impl Channel {
         }
     }
 
-    /// Whether the server has not closed it.
+    /// Whether the client has opened it and the server has not closed it.
     pub(crate) fn is_open(&self) -> bool {
         self.state == State::Open
     }
@@ -255,6 +265,7 @@ impl Channel {
         self.ledger.push(Unsettled {
             tag: delivered.tag,
             at: delivered.at,
+            consumer: delivered.consumer,
             takes_room: delivered.takes_room,
         });
     }
@@ -270,15 +281,15 @@ impl Channel {
     pub(crate) fn give_back<S: Sink>(&self, unacked: Vec<Unsettled>, sink: &mut S) {
         let channel = self.key;
         let mut room = 0;
-        for (number, Unsettled { at, takes_room, .. }) in unacked.into_iter().enumerate() {
-            room += u64::from(takes_room);
+        in_steps(&self.consumers, unacked, |unacked, continues| {
+            room += u64::from(unacked.takes_room);
             sink.settle(Settle {
                 channel,
-                at,
+                at: unacked.at,
                 outcome: Outcome::Returned,
-                continues: number > 0,
+                continues,
             });
-        }
+        });
         self.give_back_room(room, sink);
     }
 
@@ -363,6 +374,11 @@ impl Channel {
         self.content.header(header, size_max)
     }
 
+    /// The method whose content is half received.
+    pub(crate) const fn receiving(&self) -> MethodIds {
+        self.content.method()
+    }
+
     /// Whether a content header may come now.
     pub(crate) const fn expects_header(&self) -> Result<(), ConnectionError> {
         self.content.expects_header()
@@ -384,8 +400,15 @@ impl Channel {
         publisher: Publisher<'_>,
         sink: &mut S,
     ) -> Result<Routed, Fault> {
+        match self.state {
+            State::Open => {}
+            State::AwaitCloseOk => return Ok(Routed::Taken),
+            State::Unopened => return Err(ConnectionError::ExpectedChannelOpen.into()),
+        }
+        if content.head.method != PUBLISH {
+            return Err(ConnectionError::UnimplementedMethod.into());
+        }
         let promise = match &mut self.mode {
-            _ if self.state == State::AwaitCloseOk => return Ok(Routed::Taken),
             Mode::Normal => Promise::Nothing,
             Mode::Tx(transaction) => {
                 let body_bytes = content.body.as_ref().map_or(0, Bytes::len);
@@ -455,8 +478,8 @@ impl Channel {
             Method::Channel(channel::Channel::Open(_)) => {
                 Err(ConnectionError::SecondChannelOpen.into())
             }
-            Method::Basic(basic::Basic::Publish(publish)) => {
-                self.content.begin(publish);
+            method if method.has_content() => {
+                self.content.begin_unwanted(method.ids());
                 Ok(Next::Go)
             }
             Method::Basic(_)
@@ -559,11 +582,13 @@ impl Channel {
             }
             // Answers a cancel of ours, which expects no answer.
             basic::Basic::CancelOk(_) => {}
+            method @ (basic::Basic::Return(_)
+            | basic::Basic::Deliver(_)
+            | basic::Basic::GetOk(_)) => {
+                self.content.begin_unwanted(Method::Basic(method).ids());
+            }
             basic::Basic::QosOk(_)
             | basic::Basic::ConsumeOk(_)
-            | basic::Basic::Return(_)
-            | basic::Basic::Deliver(_)
-            | basic::Basic::GetOk(_)
             | basic::Basic::GetEmpty(_)
             | basic::Basic::RecoverOk(_)
             | basic::Basic::Credit(_)
@@ -585,8 +610,7 @@ impl Channel {
         let mode = &mut self.mode;
         let counts = &mut self.counts;
         let mut room = 0;
-        let mut continues = false;
-        let mut settle = |settled: Unsettled| {
+        let mut settle = |settled: Unsettled, continues: bool| {
             counts.ack += u64::from(outcome == Outcome::Acked);
             match mode {
                 Mode::Tx(transaction) => transaction.settle(settled, outcome, continues),
@@ -600,16 +624,21 @@ impl Channel {
                     });
                 }
             }
-            continues = true;
         };
-        let is_known = if multiple && tag.get() == 0 {
-            // Everything, and it is no error when there is nothing.
-            self.ledger.take_all(settle);
-            true
-        } else if multiple {
-            self.ledger.take_up_to(tag, settle)
+        let is_known = if !multiple {
+            let taken = self.ledger.take(tag);
+            taken.map(|taken| settle(taken, false)).is_some()
+        } else if outcome == Outcome::Acked {
+            let mut continues = false;
+            self.ledger.take_multiple(tag, |taken| {
+                settle(taken, continues);
+                continues = true;
+            })
         } else {
-            self.ledger.take(tag).map(&mut settle).is_some()
+            let mut taken = Vec::new();
+            let is_known = self.ledger.take_multiple(tag, |each| taken.push(each));
+            in_steps(&self.consumers, taken, settle);
+            is_known
         };
         self.give_back_room(room, sink);
         if is_known {
@@ -637,6 +666,26 @@ impl Channel {
 
     fn reply(&self, replies: &mut BytesMut, method: impl Into<Method>) {
         frame::put_method(replies, self.id(), &method.into());
+    }
+}
+
+/// Goes through what one method takes back, consumer by consumer, as RabbitMQ does: one step for each, ordered by
+/// their tags, behind one for each message that was got. `take` is told whether the step goes on. A consumer that
+/// is gone has no tag any more and comes before others.
+fn in_steps(consumers: &Consumers, mut taken: Vec<Unsettled>, mut take: impl FnMut(Unsettled, bool)) {
+    let is_one_step = taken
+        .windows(2)
+        .all(|pair| matches!(pair, [one, next] if one.is_of_step(next)));
+    if !is_one_step {
+        taken.sort_by_cached_key(|unacked| {
+            let tag = consumers.tag_of(unacked.consumer).cloned();
+            (unacked.consumer > 0, tag, unacked.consumer)
+        });
+    }
+    let mut before: Option<Unsettled> = None;
+    for unacked in taken {
+        take(unacked, before.is_some_and(|before| before.is_of_step(&unacked)));
+        before = Some(unacked);
     }
 }
 

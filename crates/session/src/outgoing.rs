@@ -54,6 +54,8 @@ pub struct Delivered {
     pub tag: DeliveryTag,
     /// Where it came from.
     pub at: HandedOut,
+    /// The number of the consumer that has it; 0 for `basic.get`.
+    pub consumer: u32,
     /// It takes of the room that the consumers of a channel may share.
     pub takes_room: bool,
 }
@@ -341,6 +343,7 @@ impl Outgoing {
                 channel: consumer.channel,
                 tag,
                 at: from,
+                consumer: consumer.number,
                 takes_room: known.takes_room,
             });
         }
@@ -408,6 +411,7 @@ impl Outgoing {
                 channel,
                 tag,
                 at: from,
+                consumer: 0,
                 takes_room: false,
             });
         }

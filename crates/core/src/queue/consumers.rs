@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     ops::RangeInclusive,
 };
 
@@ -114,6 +114,31 @@ impl Consumers {
         self.by_id.len()
     }
 
+    /// Consumers that do not wait behind another, and those that are gone but hold messages; each message that
+    /// somebody got has a holder of its own.
+    ///
+    /// Looks at every unacked message only if some are held by others than consumers that are here.
+    pub(super) fn holders(&self, unacked: &Line<Seq, Unacked>) -> usize {
+        let served = self.by_id.values().filter(|consumer| !consumer.is_waiting);
+        let held = self.by_id.values().map(|consumer| consumer.unacked as usize);
+        let served = served.count();
+        if held.sum::<usize>() == unacked.len() {
+            return served;
+        }
+        let mut gets = 0;
+        let mut cancelled = BTreeSet::new();
+        for unacked in unacked.values() {
+            match unacked.consumer() {
+                None => gets += 1,
+                Some(consumer) if !self.by_id.contains_key(&consumer) => {
+                    cancelled.insert(consumer);
+                }
+                Some(_) => {}
+            }
+        }
+        served + gets + cancelled.len()
+    }
+
     pub(super) fn reports(&self) -> impl Iterator<Item = ConsumerReport> {
         self.by_id.iter().map(|(&id, consumer)| ConsumerReport {
             id,
@@ -196,20 +221,21 @@ impl Consumers {
         }
         if self.single_active && !consumer.is_waiting {
             self.activate_next();
-        } else if self.gives_way {
-            self.give_way();
         }
         true
     }
 
     /// The single active consumer leaves when somebody of a higher priority waits, and stays when nobody
-    /// does. What it holds is settled first.
+    /// does. What it holds is settled first, and until then it gets nothing, also if nobody waits any more.
     fn give_way(&mut self) {
         let mut consumers = self.by_id.iter();
         let Some((&id, active)) = consumers.find(|(_, each)| !each.is_waiting) else {
             return;
         };
         let (priority, is_idle) = (active.settings.priority, active.unacked == 0);
+        if active.is_leaving && !is_idle {
+            return;
+        }
         let mut others = self.by_id.values();
         let is_lower = others.any(|each| each.is_waiting && each.settings.priority > priority);
         let Some(active) = self.by_id.get_mut(&id) else {

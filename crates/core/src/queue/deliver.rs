@@ -24,11 +24,11 @@ impl Queue {
         let Some(last) = self.ready.last_key() else {
             return false;
         };
-        if self.settings.max_priority == 0 {
-            // Whether it goes straight to a consumer decides how it is flagged.
-            return matches!(command, Command::Enqueue { message, .. } if message.was_delivered());
-        }
         match command {
+            Command::Enqueue { message, .. } if self.settings.max_priority == 0 => {
+                // Whether it goes straight to a consumer decides how it is flagged.
+                message.was_delivered()
+            }
             Command::Enqueue { message, .. } => self.spot(self.state.next, message) < last,
             Command::Settle {
                 outcome: Outcome::Returned | Outcome::Failed,

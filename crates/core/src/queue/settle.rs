@@ -1,5 +1,7 @@
 //! Deliveries end, consumers come and go, the queue is emptied or deleted.
 
+use std::cmp::Reverse;
+
 use super::{
     Answer, ConsumerSettings, DeathReason, Effects, Holder, Outcome, Queue, Ready, Spot, Unacked,
     cold::Window, spill::Spilled,
@@ -77,9 +79,9 @@ impl Queue {
     }
 
     /// What does not fit or is over leaves before anybody is handed what came back: a returned
-    /// message has no claim to an idle consumer, as a new one has.
+    /// message has no claim to an idle consumer, as a new one has. On a quorum queue it has.
     fn trim_returned(&mut self, effects: &mut Effects) {
-        if self.settings.has_limits() {
+        if self.settings.has_limits() && self.settings.queue_type != QueueType::Quorum {
             self.drop_overflow(effects);
         }
         if self.settings.lazy_expiry {
@@ -87,16 +89,17 @@ impl Queue {
         }
     }
 
-    /// Everything the channel holds returns to its old place; in a quorum queue in the order it was handed out.
+    /// Everything the channel holds returns to its old place; in a quorum queue consumer by consumer, then what was got,
+    /// in the order it was handed out.
     ///
     /// Looks at every unacked message: an index by channel would cost each delivery more than it
     /// saves when a channel ends.
     pub(super) fn release(&mut self, channel: ChannelKey, ended: bool, effects: &mut Effects) {
-        let mut held: Vec<(Seq, Handout)> = self
+        let mut held: Vec<(Seq, Holder)> = self
             .unacked
             .iter()
             .filter(|(_, unacked)| unacked.holder.channel == channel)
-            .map(|(seq, unacked)| (seq, unacked.holder.handout))
+            .map(|(seq, unacked)| (seq, unacked.holder))
             .collect();
         if ended {
             let answers = &mut effects.answers;
@@ -115,15 +118,18 @@ impl Queue {
             return;
         }
         if self.settings.queue_type == QueueType::Quorum {
-            held.sort_by_key(|(_, handout)| std::cmp::Reverse(self.last_handout.since(*handout)));
+            held.sort_by_key(|(_, holder)| {
+                let age = self.last_handout.since(holder.handout);
+                (holder.number == 0, holder.number, Reverse(age))
+            });
         }
         let outcome = if ended {
             Outcome::Failed
         } else {
             Outcome::Returned
         };
-        for (seq, handout) in held {
-            self.end_delivery(seq, handout, outcome, effects);
+        for (seq, holder) in held {
+            self.end_delivery(seq, holder.handout, outcome, effects);
         }
         self.trim_returned(effects);
     }

@@ -179,3 +179,36 @@ fn after_a_clean_stop_only_what_came_back_is_flagged() {
         "{found:?}"
     );
 }
+
+#[test]
+fn whoever_holds_a_message_is_counted_as_a_consumer() {
+    let mut queue = plain();
+    queue.publish(["1", "2", "3", "4"]);
+    queue.get();
+    queue.get();
+    queue.get_no_ack();
+    queue.expect_declared_consumers(2);
+    queue.ack("1");
+    let alice = queue.subscribe(prefetch(0));
+    queue.expect_deliveries(alice, ["4"]);
+    queue.expect_declared_consumers(2);
+    queue.unsubscribe(alice);
+    queue.expect_declared_consumers(2);
+    queue.ack("4");
+    queue.settle("2", Outcome::Returned);
+    queue.expect_declared_consumers(0);
+}
+
+#[test]
+fn who_waits_behind_the_single_active_consumer_is_not_counted() {
+    let active = FieldTable::new().with("x-single-active-consumer", FieldValue::Bool(true));
+    let mut queue = quorum(active);
+    queue.publish(["1", "2"]);
+    let alice = queue.subscribe(prefetch(1));
+    queue.subscribe(prefetch(1));
+    queue.expect_declared_consumers(1);
+    queue.unsubscribe(alice);
+    queue.expect_declared_consumers(2);
+    queue.ack("1");
+    queue.expect_declared_consumers(1);
+}

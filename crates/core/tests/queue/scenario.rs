@@ -764,6 +764,12 @@ impl QueueScenario {
         self.expect_equal("depth", &self.queue.depth(), &Depth { ready, unacked });
     }
 
+    /// So many consumers `queue.declare-ok` tells.
+    #[track_caller]
+    pub(crate) fn expect_declared_consumers(&self, count: usize) {
+        self.expect_equal("declared consumers", &self.queue.declared_consumers(), &count);
+    }
+
     /// These confirms have left since the last look, for what is on disk.
     #[track_caller]
     pub(crate) fn expect_confirmed(&mut self, numbers: impl IntoIterator<Item = u64>) {

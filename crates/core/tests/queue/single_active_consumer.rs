@@ -124,7 +124,7 @@ mod of_a_quorum_queue {
     }
 
     #[test]
-    fn a_busy_one_stays_when_the_other_goes_first() {
+    fn a_busy_one_goes_on_when_the_other_goes_first_and_all_is_settled() {
         let mut queue = single();
         let low = queue.subscribe(of_priority(0));
         queue.publish(["1", "2", "3"]);
@@ -133,7 +133,10 @@ mod of_a_quorum_queue {
         queue.ack("1");
         queue.expect_nothing_more();
         queue.unsubscribe(high);
-        queue.expect_deliveries(low, ["3"]);
+        queue.publish(["4"]);
+        queue.expect_nothing_more();
+        queue.ack("2");
+        queue.expect_deliveries(low, ["3", "4"]);
     }
 
     #[test]

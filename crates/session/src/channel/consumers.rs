@@ -43,6 +43,11 @@ impl Consumers {
         }
     }
 
+    /// The tag of a consumer that exists.
+    pub(crate) fn tag_of(&self, number: u32) -> Option<&ShortString> {
+        Some(&self.by_number.get(&number)?.tag)
+    }
+
     /// Numbers and tags.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &ShortString)> {
         self.by_number

@@ -1,4 +1,5 @@
-//! What is received of a publish: method, content header, body.
+//! What is received of a publish: method, content header, body; and of the methods with a content that only a
+//! server sends, which are refused when all of it has come.
 //!
 //! ```text
 //!   Idle ──publish──▶ AwaitHeader ──header──▶ AwaitBody ──last body frame──▶ Idle
@@ -18,7 +19,8 @@ use leveret_wire::{
     value::ShortString,
 };
 
-use crate::error::ConnectionError;
+use super::PUBLISH;
+use crate::error::{ConnectionError, MethodIds, NO_METHOD};
 
 /// The part of a content that came so far.
 #[derive(Debug, Default)]
@@ -26,15 +28,16 @@ pub(crate) enum Content {
     /// A method is due.
     #[default]
     Idle,
-    /// A publish came.
+    /// A method with a content came.
     AwaitHeader(Head),
-    /// A publish and its header came.
+    /// Its header came too.
     AwaitBody(Unfinished),
 }
 
-/// What `basic.publish` says.
-#[derive(Debug, Default)]
+/// What `basic.publish` says, or which other method it was.
+#[derive(Debug)]
 pub(crate) struct Head {
+    pub(crate) method: MethodIds,
     pub(crate) exchange: ShortString,
     pub(crate) routing_key: ShortString,
     pub(crate) mandatory: bool,
@@ -88,11 +91,25 @@ impl Content {
             ..
         } = publish;
         *self = Self::AwaitHeader(Head {
+            method: PUBLISH,
             exchange,
             routing_key,
             mandatory,
             immediate,
         });
+    }
+
+    /// Begins with a method whose content nobody wants.
+    pub(crate) fn begin_unwanted(&mut self, method: MethodIds) {
+        *self = Self::AwaitHeader(Head::of(method));
+    }
+
+    /// The method whose content this is, which faults of it blame.
+    pub(crate) const fn method(&self) -> MethodIds {
+        match self {
+            Self::Idle => NO_METHOD,
+            Self::AwaitHeader(head) | Self::AwaitBody(Unfinished { head, .. }) => head.method,
+        }
     }
 
     /// Whether a content header may come now.
@@ -221,9 +238,9 @@ impl Content {
     pub(crate) fn discard(&mut self) {
         match self {
             Self::Idle => {}
-            Self::AwaitHeader(head) => *head = Head::default(),
+            Self::AwaitHeader(head) => *head = Head::of(head.method),
             Self::AwaitBody(unfinished) => {
-                unfinished.head = Head::default();
+                unfinished.head = Head::of(unfinished.head.method);
                 unfinished.properties = RawProperties::EMPTY;
                 unfinished.body = Body::Discarded;
             }
@@ -244,6 +261,16 @@ impl Content {
 }
 
 impl Head {
+    const fn of(method: MethodIds) -> Self {
+        Self {
+            method,
+            exchange: ShortString::empty(),
+            routing_key: ShortString::empty(),
+            mandatory: false,
+            immediate: false,
+        }
+    }
+
     const fn len(&self) -> usize {
         self.exchange.len() + self.routing_key.len()
     }

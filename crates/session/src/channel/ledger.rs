@@ -25,14 +25,24 @@ pub(crate) struct Ledger {
 pub(crate) struct Unsettled {
     pub(crate) tag: DeliveryTag,
     pub(crate) at: HandedOut,
+    /// The consumer's number; 0 for `basic.get`.
+    pub(crate) consumer: u32,
     /// It takes of the room that the consumers of the channel may share.
     pub(crate) takes_room: bool,
+}
+
+impl Unsettled {
+    /// Whether both come back in one step: to one consumer all that it had, and what was got each for itself.
+    pub(crate) const fn is_of_step(&self, other: &Self) -> bool {
+        self.consumer > 0 && self.consumer == other.consumer
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     tag: u64,
     at: HandedOut,
+    consumer: u32,
     takes_room: bool,
     is_settled: bool,
 }
@@ -42,6 +52,7 @@ impl Entry {
         Unsettled {
             tag: DeliveryTag::new(self.tag),
             at: self.at,
+            consumer: self.consumer,
             takes_room: self.takes_room,
         }
     }
@@ -53,6 +64,7 @@ impl Ledger {
         let Unsettled {
             tag,
             at,
+            consumer,
             takes_room,
         } = delivery;
         let tag = tag.get();
@@ -63,6 +75,7 @@ impl Ledger {
         self.entries.push_back(Entry {
             tag,
             at,
+            consumer,
             takes_room,
             is_settled: false,
         });
@@ -101,6 +114,19 @@ impl Ledger {
         true
     }
 
+    /// Takes what a tag stands for with `multiple`: with 0 everything, and it is no error when there is nothing.
+    pub(crate) fn take_multiple(
+        &mut self,
+        tag: DeliveryTag,
+        taken: impl FnMut(Unsettled),
+    ) -> bool {
+        if tag.get() > 0 {
+            return self.take_up_to(tag, taken);
+        }
+        self.take_all(taken);
+        true
+    }
+
     /// Takes everything in order.
     pub(crate) fn take_all(&mut self, mut taken: impl FnMut(Unsettled)) {
         for entry in self.entries.drain(..) {
@@ -117,6 +143,7 @@ impl Ledger {
         let restored = taken.into_iter().map(|taken| Entry {
             tag: taken.tag.get(),
             at: taken.at,
+            consumer: taken.consumer,
             takes_room: taken.takes_room,
             is_settled: false,
         });
@@ -181,6 +208,7 @@ mod tests {
                 seq: Seq::new(tag * 10),
                 ..HandedOut::default()
             },
+            consumer: 1,
             takes_room: false,
         }
     }

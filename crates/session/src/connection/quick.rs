@@ -14,7 +14,7 @@ use leveret_wire::{
     value::ShortString,
 };
 
-use crate::channel::{Finished, Head};
+use crate::channel::{self, Finished, Head};
 
 /// Class and method at the front of a payload.
 const PUBLISH: [u8; 4] = ids(basic::Publish::METHOD_ID);
@@ -107,6 +107,7 @@ fn publish(
         chunk.slice_ref(body.payload)
     };
     let head = Head {
+        method: channel::PUBLISH,
         exchange: name(chunk, exchange)?,
         routing_key: name(chunk, routing_key)?,
         mandatory: mandatory == 1,

@@ -286,7 +286,7 @@ impl Running {
     ) -> Result<Option<Asked>, Trouble> {
         let id = frame.channel;
         let Some(channel) = self.channels.find(id.get()) else {
-            return self.method_on_closed_channel(chunk, frame).map(Some);
+            return self.method_on_closed_channel(chunk, frame);
         };
         if channel.is_open() && !channel.is_receiving() {
             match quick::read(chunk, frame, at, self.frame_max, self.message_size_max) {
@@ -304,7 +304,7 @@ impl Running {
         }
         channel
             .expects_method()
-            .map_err(|error| Trouble::new(error, id, PUBLISH))?;
+            .map_err(|error| Trouble::new(error, id, channel.receiving()))?;
         let method = decode(chunk, frame)?;
         let blamed = method.ids();
         let next = channel
@@ -349,32 +349,34 @@ impl Running {
         }
     }
 
-    /// Only `channel.open` makes sense here.
+    /// Only `channel.open` makes sense here. What has a content is read to its end all the same.
     fn method_on_closed_channel(
         &mut self,
         chunk: &Bytes,
         frame: Frame<'_>,
-    ) -> Result<Asked, Trouble> {
+    ) -> Result<Option<Asked>, Trouble> {
         self.check_channel_count(frame.channel)?;
         let method = decode(chunk, frame)?;
         let blamed = method.ids();
-        let Method::Channel(channel::Channel::Open(_)) = method else {
-            return Err(Trouble::new(
-                ConnectionError::ExpectedChannelOpen,
-                frame.channel,
-                blamed,
-            ));
-        };
+        let is_open = matches!(method, Method::Channel(channel::Channel::Open(_)));
+        if !is_open && !method.has_content() {
+            let error = ConnectionError::ExpectedChannelOpen;
+            return Err(Trouble::new(error, frame.channel, blamed));
+        }
         self.openings = self.openings.wrapping_add(1);
         let key = ChannelKey {
             connection: self.connection,
             channel: frame.channel.get(),
             opening: self.openings,
         };
-        Ok(Box::new((
+        if !is_open {
+            self.channels.add(Channel::unopened(key, blamed));
+            return Ok(None);
+        }
+        Ok(Some(Box::new((
             Call::OpenChannel(key),
             Waiting::OpenChannel { channel: key },
-        )))
+        ))))
     }
 
     fn header<S: Sink>(
@@ -385,11 +387,12 @@ impl Running {
         replies: &mut BytesMut,
     ) -> Result<(), Trouble> {
         let id = frame.channel;
-        let trouble = |error: ConnectionError| Trouble::new(error, id, PUBLISH);
         let Some(channel) = self.channels.find(id.get()) else {
             self.check_channel_count(id)?;
-            return Err(trouble(ConnectionError::ExpectedMethod));
+            return Err(Trouble::new(ConnectionError::ExpectedMethod, id, NO_METHOD));
         };
+        let blamed = channel.receiving();
+        let trouble = |error: ConnectionError| Trouble::new(error, id, blamed);
         channel.expects_header().map_err(trouble)?;
         let header = ContentHeader::decode(chunk, frame.payload)
             .map_err(|error| trouble(ConnectionError::Content(error)))?;
@@ -415,11 +418,12 @@ impl Running {
         replies: &mut BytesMut,
     ) -> Result<(), Trouble> {
         let id = frame.channel;
-        let trouble = |error: ConnectionError| Trouble::new(error, id, PUBLISH);
         let Some(channel) = self.channels.find(id.get()) else {
             self.check_channel_count(id)?;
-            return Err(trouble(ConnectionError::ExpectedMethod));
+            return Err(Trouble::new(ConnectionError::ExpectedMethod, id, NO_METHOD));
         };
+        let blamed = channel.receiving();
+        let trouble = |error: ConnectionError| Trouble::new(error, id, blamed);
         match channel.body(chunk, frame.payload).map_err(trouble)? {
             Some(content) => self.publish(id, content, sink, replies),
             None => {
@@ -454,12 +458,13 @@ impl Running {
             message_size_max: self.message_size_max,
             reply_address: None,
         };
+        let blamed = content.head.method;
         let routed = channel
             .publish(content, publisher, sink)
             .map_err(|fault| Trouble {
                 fault,
                 channel: id.get(),
-                blamed: PUBLISH,
+                blamed,
             })?;
         if let Routed::Returned(message) = routed {
             let out = channel.held_returns().unwrap_or(replies);

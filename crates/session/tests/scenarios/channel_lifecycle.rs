@@ -2,6 +2,7 @@
 
 use leveret_session::{Answer, Call, ChannelEnd, OpenRefusal, Promise, Settings};
 use leveret_wire::{
+    RawProperties,
     method::{Method, access, basic, channel, confirm, connection, queue, tx},
     value::LongString,
 };
@@ -14,6 +15,8 @@ use crate::support::{
 const NO_QUEUE: &str = "NOT_FOUND - no queue 'missing' in vhost '/'";
 const SECOND_OPEN: &str = "CHANNEL_ERROR - second 'channel.open' seen";
 const EXPECTED_OPEN: &str = "CHANNEL_ERROR - expected 'channel.open'";
+const EXPECTED_HEADER: &str = "UNEXPECTED_FRAME - expected content header for class 60, got non content \
+                               header frame instead";
 
 fn close() -> channel::Close {
     channel::Close {
@@ -63,9 +66,8 @@ fn a_second_open_ends_the_connection() {
 
 #[test]
 fn a_method_on_a_channel_that_is_not_open_ends_the_connection() {
-    let methods: [Method; 6] = [
+    let methods: [Method; 5] = [
         declare("q").into(),
-        publish_method("", "q").into(),
         basic::Ack::default().into(),
         close().into(),
         channel::CloseOk {}.into(),
@@ -76,6 +78,32 @@ fn a_method_on_a_channel_that_is_not_open_ends_the_connection() {
         let mut scenario = Scenario::with_channel();
         scenario.send(9, method);
         scenario.expect_connection_close(504, EXPECTED_OPEN, (ids.0.get(), ids.1.get()));
+    }
+}
+
+#[test]
+fn a_content_on_a_channel_that_is_not_open_is_read_to_its_end() {
+    let methods: [Method; 4] = [
+        publish_method("", "q").into(),
+        basic::Return::default().into(),
+        basic::Deliver::default().into(),
+        basic::GetOk::default().into(),
+    ];
+    for method in methods {
+        let ids = method.ids();
+        let ids = (ids.0.get(), ids.1.get());
+        let mut scenario = Scenario::with_channel();
+        scenario.send(9, method.clone());
+        scenario.expect_nothing();
+        scenario.send_bytes(&header_frame(9, 1, &RawProperties::EMPTY));
+        scenario.expect_nothing();
+        scenario.send_bytes(&body_frame(9, b"x"));
+        scenario.expect_connection_close(504, EXPECTED_OPEN, ids);
+
+        let mut scenario = Scenario::with_channel();
+        scenario.send(9, method);
+        scenario.send(9, channel::Open::default());
+        scenario.expect_connection_close(505, EXPECTED_HEADER, ids);
     }
 }
 

@@ -158,9 +158,43 @@ fn contents_of_several_channels_may_interleave() {
     assert_eq!(published, expected);
 }
 
+fn contents_of_a_broker() -> [Method; 3] {
+    [
+        basic::Return::default().into(),
+        basic::Deliver::default().into(),
+        basic::GetOk::default().into(),
+    ]
+}
+
+#[test]
+fn contents_that_only_a_broker_sends_are_read_to_their_end() {
+    for method in contents_of_a_broker() {
+        let (class, id) = method.ids();
+        let mut scenario = Scenario::with_channel();
+        scenario.send(1, method);
+        scenario.expect_nothing();
+        scenario.send_bytes(&header(2));
+        scenario.send_bytes(&body_frame(1, b"x"));
+        scenario.expect_nothing();
+        scenario.send_bytes(&body_frame(1, b"x"));
+        scenario.expect_connection_close(503, UNIMPLEMENTED, (class.get(), id.get()));
+    }
+}
+
+#[test]
+fn contents_that_only_a_broker_sends_have_an_order_too() {
+    for method in contents_of_a_broker() {
+        let (class, id) = method.ids();
+        let mut scenario = Scenario::with_channel();
+        scenario.send(1, method);
+        scenario.send_bytes(&flow());
+        scenario.expect_connection_close(505, HEADER, (class.get(), id.get()));
+    }
+}
+
 #[test]
 fn methods_that_only_a_broker_sends_are_not_implemented() {
-    let methods: [Method; 27] = [
+    let methods: [Method; 24] = [
         channel::OpenOk::default().into(),
         channel::FlowOk { active: true }.into(),
         exchange::DeclareOk {}.into(),
@@ -174,9 +208,6 @@ fn methods_that_only_a_broker_sends_are_not_implemented() {
         queue::UnbindOk {}.into(),
         basic::QosOk {}.into(),
         basic::ConsumeOk::default().into(),
-        basic::Return::default().into(),
-        basic::Deliver::default().into(),
-        basic::GetOk::default().into(),
         basic::GetEmpty::default().into(),
         basic::RecoverOk {}.into(),
         basic::Credit::default().into(),

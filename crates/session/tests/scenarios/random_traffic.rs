@@ -173,7 +173,7 @@ impl Model {
                     .collect();
                 self.scenario
                     .send(channel, basic::Recover { requeue: true });
-                self.expect_settled(&returned);
+                self.expect_settled(&returned, true);
             }
             Move::Publish { channel, targets } => {
                 let key = self.key(channel);
@@ -260,7 +260,7 @@ impl Model {
         };
         self.scenario.send(channel, method);
         match taken {
-            Some(seqs) => self.expect_settled(&seqs),
+            Some(seqs) => self.expect_settled(&seqs, multiple && requeue.is_some()),
             None => {
                 let mut bytes = method_frame(channel, channel::CloseOk {});
                 bytes.extend_from_slice(&method_frame(channel, channel::Open::default()));
@@ -270,8 +270,9 @@ impl Model {
         }
     }
 
-    fn expect_settled(&mut self, seqs: &[u64]) {
-        let settled: Vec<u64> = self
+    /// What is taken back comes consumer by consumer, whose order `settling` tests.
+    fn expect_settled(&mut self, seqs: &[u64], is_by_consumer: bool) {
+        let mut settled: Vec<u64> = self
             .scenario
             .sink
             .events
@@ -285,6 +286,11 @@ impl Model {
                 | Event::Room(..) => None,
             })
             .collect();
+        let mut seqs = seqs.to_vec();
+        if is_by_consumer {
+            settled.sort_unstable();
+            seqs.sort_unstable();
+        }
         assert_eq!(settled, seqs);
         self.scenario
             .sink

@@ -201,3 +201,38 @@ fn deliveries_of_one_settlement_are_one_step() {
     let recover = basic::Recover { requeue: true };
     assert_eq!(steps(recover.into()), [(50, false)]);
 }
+
+/// Consumer `b` is older than `a`, both of them have two messages, and one was got.
+fn with_two_consumers() -> Scenario {
+    let mut scenario = Scenario::with_channel();
+    let older = scenario.consume(1, "q", "b", false);
+    let newer = scenario.consume(1, "q", "a", false);
+    scenario.deliver(older, "q", 10, b"body");
+    scenario.deliver(newer, "q", 20, b"body");
+    scenario.deliver(older, "q", 30, b"body");
+    scenario.deliver(newer, "q", 40, b"body");
+    scenario.forget();
+    scenario
+}
+
+#[test]
+fn what_is_returned_together_comes_back_consumer_by_consumer_in_the_order_of_their_tags() {
+    for requeue in [true, false] {
+        let mut scenario = with_two_consumers();
+        scenario.send(1, nack(3, true, requeue));
+        scenario.expect_steps(&[&[20], &[10, 30]]);
+        scenario.send(1, nack(0, true, requeue));
+        scenario.expect_steps(&[&[40]]);
+    }
+    let mut scenario = with_two_consumers();
+    scenario.send(1, basic::RecoverAsync { requeue: true });
+    let events = scenario.events();
+    assert_eq!(events.len(), 5, "the queues catch up, then all is returned: {events:?}");
+}
+
+#[test]
+fn what_is_acked_together_is_one_step() {
+    let mut scenario = with_two_consumers();
+    scenario.send(1, ack(4, true));
+    scenario.expect_steps(&[&[10, 20, 30, 40]]);
+}

@@ -546,6 +546,25 @@ impl Scenario {
     }
 }
 
+impl Scenario {
+    /// What is settled, each step for itself.
+    #[track_caller]
+    pub(crate) fn expect_steps(&mut self, steps: &[&[u64]]) {
+        let mut settled: Vec<Vec<u64>> = Vec::new();
+        for event in self.events() {
+            let Event::Settle(settle) = event else {
+                panic!("{event:?} instead of a settle");
+            };
+            if !settle.continues {
+                settled.push(Vec::new());
+            }
+            let step = settled.last_mut().expect("the first one begins a step");
+            step.push(settle.at.seq.get());
+        }
+        assert_eq!(settled, steps);
+    }
+}
+
 /// The pretend broker: one user, one vhost, and everything exists but what is [`MISSING`].
 pub(crate) fn answer_to(call: &Call) -> Answer {
     let missing_queue = |name: &ShortString, yes: Answer| {
