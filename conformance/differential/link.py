@@ -59,12 +59,17 @@ class Book:
         self.__init__(self.number)
         self.replies, self.confirms, self.cancelled, self.handed = kept
 
-    def lines(self) -> list[str]:
+    def lines(self, by_consumer: set[str] = frozenset()) -> list[str]:
         """Takes what was said. Kinds that may overtake each other are told one after the other, each in its order;
-        deliveries of one queue in their order, and queues by name."""
+        deliveries of one queue in their order, and queues by name. Of the queues in `by_consumer` each consumer's
+        deliveries are in their order: what a quorum queue hands out in one step RabbitMQ sends consumer by consumer."""
         confirms = [f"confirm {number} {answer}" for number, answer in sorted(self.confirms)]
-        queues = sorted({queue for queue, _, _ in self.handed})
-        handed = [each for queue in queues for each in self.handed if each[0] == queue]
+
+        def place(each: tuple[str, bool, Method]) -> tuple[str, str]:
+            queue, _, method = each
+            return queue, method.arguments.get("consumer_tag", "") if queue in by_consumer else ""
+
+        handed = sorted(self.handed, key=place)
         tags = sorted(method.delivery_tag for _, _, method in handed)
         deliveries = []
         for rank, (_, no_ack, method) in zip(tags, handed, strict=True):

@@ -76,6 +76,14 @@ class Pair:
             return None
         return ours, slow[0], at
 
+    def difference_or_again(self, title: str, steps: list[Step]) -> tuple[Recording, Recording, int] | None:
+        """RabbitMQ now and then answers 541 to whoever asks after a queue in the moment in which it goes."""
+        try:
+            return self.difference(title, steps)
+        except SocketEnded:
+            self.renew()
+            return self.difference(title, steps)
+
     def renew(self) -> None:
         """One of the two ended a connection that only looks on; what is left of the others would be another run."""
         for player in (self.broker, self.peer):
@@ -138,7 +146,7 @@ def compare(pair: Pair, profiles: list[str], seeds: range, *, verbose: bool) -> 
             title, steps = f"{profile} {seed}", generate(profile, seed)
             played += 1
             try:
-                found = pair.difference(title, steps)
+                found = pair.difference_or_again(title, steps)
             except SocketEnded as ended:
                 print(f"{title}: not played to its end: {ended}", flush=True)
                 pair.undecided += 1

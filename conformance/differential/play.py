@@ -32,7 +32,7 @@ STILL = {
 
 
 SEQUENCE_CHANNELS = (1, 2)
-"""Numbers that are opened when a step uses them."""
+"""Numbers that sequences use as they should."""
 
 
 UNANSWERED = {"publish", "basic.ack", "basic.nack", "basic.reject", "frame"}
@@ -67,7 +67,7 @@ class Player:
         self.product = f"{product['product']} {product['version']}"
 
     def play(self, title: str, steps: list[Step], patience: Patience = QUICK) -> Recording:
-        game = Game(self.endpoint, self.janitor, patience)
+        game = Game(self.endpoint, self.janitor, patience, _of_type(steps, "quorum"))
         try:
             answers = [game.step(step) for step in steps]
             answers.append(game.look(steps))
@@ -79,8 +79,9 @@ class Player:
 class Game:
     """One sequence on one broker."""
 
-    def __init__(self, endpoint: Endpoint, janitor: Link, patience: Patience) -> None:
+    def __init__(self, endpoint: Endpoint, janitor: Link, patience: Patience, quorum_queues: set[str]) -> None:
         self.endpoint, self.janitor, self.patience = endpoint, janitor, patience
+        self.quorum_queues = quorum_queues
         self.names = Names()
         # Queues that may exist, with the connection that owns an exclusive one.
         self.known: dict[str, Link | None] = {}
@@ -116,9 +117,10 @@ class Game:
         return link
 
     def _send_frame(self, link: Link, step: Step) -> None:
-        """Bytes as they are given. Only the numbers that sequences use are opened for it."""
-        if step.channel in SEQUENCE_CHANNELS:
-            link.book(step.channel)
+        """Bytes as they are given. The channels are opened before, so that nothing is read within frames that go out
+        together."""
+        for number in SEQUENCE_CHANNELS:
+            link.book(number)
         frame = Frame(step.arguments["kind"], step.channel, step.arguments.get("payload", b""))
         link.send_bytes(frame.encode(step.arguments.get("end", FRAME_END)))
 
@@ -293,7 +295,7 @@ class Game:
         for letter, link in sorted(self.links.items()):
             for number, book in sorted(link.books.items()):
                 if number not in (0, PROBE):
-                    told += [f"{letter}{number} {line}" for line in book.lines()]
+                    told += [f"{letter}{number} {line}" for line in book.lines(self.quorum_queues)]
             told += [f"{letter} {line}" for line in link.said]
             link.said.clear()
         counts = {self.names.hide(queue): count for queue, count in self._counts().items()}
@@ -318,7 +320,8 @@ class Game:
                     link.wait(book)
                     self._settle()
                     lines += self._lines([])
-        streams = _streams(steps)
+        # Nothing can be taken out of these.
+        streams = _of_type(steps, "stream")
         for queue in sorted(self._counts().keys() - streams, key=self.names.hide):
             lines += [self._hide(f"{queue}: {line}") for line in self._drain(queue)]
         there = [name for name in sorted(_named(steps, "exchange.declare", "exchange")) if self._has_exchange(name)]
@@ -375,10 +378,10 @@ class Game:
         return book.is_open
 
 
-def _streams(steps: list[Step]) -> set[str]:
-    """Queues out of which nothing can be taken."""
+def _of_type(steps: list[Step], kind: str) -> set[str]:
+    """Queues that some step declares to be of this type."""
     declares = [step.arguments for step in steps if step.method == "queue.declare"]
-    return {each["queue"] for each in declares if each.get("arguments", {}).get("x-queue-type") == "stream"}
+    return {each["queue"] for each in declares if each.get("arguments", {}).get("x-queue-type") == kind}
 
 
 def _named(steps: list[Step], method: str, key: str) -> set[str]:

@@ -51,6 +51,15 @@ def test_a_huge_size_is_refused_before_its_payload_comes(connection):
     connection.expect_close(501, f"FRAME_ERROR - type 1, all octets = <<>>: {detail}", (0, 0))
 
 
+@pytest.mark.parametrize("kind, payload", [(4, b"abc"), (HEARTBEAT, b"x"), (METHOD, b"")])
+def test_behind_a_frame_of_no_kind_the_close_ok_is_read(connection, kind, payload):
+    connection.send_frame(kind, 0, payload)
+    assert connection.expect("connection.close").reply_code == 501
+    connection.send(0, "connection.close-ok")
+    # At once, and not after some seconds, as where no frame can be found any more.
+    connection.expect_end(timeout=2.0)
+
+
 @pytest.mark.parametrize("end", [0xCD, 0x00, 0xFF])
 def test_a_wrong_end_byte_is_fatal(connection, channel, end):
     connection.write(Frame(METHOD, 1, encode_method("channel.flow", active=True)).encode(end))

@@ -252,6 +252,14 @@ def test_a_refused_amqplain_login_names_its_mechanism(dial, endpoint):
     connection.expect_close(403, REFUSED.format("AMQPLAIN"), (0, 0))
 
 
+def test_an_amqplain_password_that_is_no_text_is_a_wrong_one(dial, endpoint):
+    connection = dial()
+    connection.greet()
+    response = table_items({"LOGIN": endpoint.user, "PASSWORD": 1})
+    connection.send_start_ok(mechanism="AMQPLAIN", response=response)
+    connection.expect_close(403, REFUSED.format("AMQPLAIN"), (0, 0))
+
+
 @pytest.mark.slow
 def test_a_login_that_cannot_be_answered_is_dropped_after_a_while(dial, endpoint):
     """Clients see the end of the socket as a refused login. Only bytes that cannot be read may be called so."""

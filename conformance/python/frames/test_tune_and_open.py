@@ -136,3 +136,18 @@ def test_open_may_be_followed_by_work_at_once(dial):
     connection.send_frame(METHOD, 7, encode_method("channel.flow", active=True))
     connection.expect("connection.open-ok")
     assert [connection.next(7).name for _ in range(2)] == ["channel.open-ok", "channel.flow-ok"]
+
+
+def test_behind_tune_ok_a_frame_may_be_as_large_as_agreed(dial):
+    connection = _tuned(dial())
+    connection.send_frame(METHOD, 1, b"\0" * 8193)
+    octets = ",".join("0" * 16)
+    text = f"UNEXPECTED_FRAME - type 1, first 16 octets = <<{octets}>>"
+    connection.expect_close(505, text, (0, 0))
+
+
+def test_behind_tune_ok_a_frame_above_what_was_agreed_is_fatal(dial):
+    connection = _tuned(dial(), frame_max=8192)
+    connection.send_frame(METHOD, 1, b"\0" * 8193)
+    text = "FRAME_ERROR - type 1, all octets = <<>>: {frame_too_large,8193,8184}"
+    connection.expect_close(501, text, (0, 0))

@@ -672,7 +672,11 @@ impl Channel {
 /// Goes through what one method takes back, consumer by consumer, as RabbitMQ does: one step for each, ordered by
 /// their tags, behind one for each message that was got. `take` is told whether the step goes on. A consumer that
 /// is gone has no tag any more and comes before others.
-fn in_steps(consumers: &Consumers, mut taken: Vec<Unsettled>, mut take: impl FnMut(Unsettled, bool)) {
+fn in_steps(
+    consumers: &Consumers,
+    mut taken: Vec<Unsettled>,
+    mut take: impl FnMut(Unsettled, bool),
+) {
     let is_one_step = taken
         .windows(2)
         .all(|pair| matches!(pair, [one, next] if one.is_of_step(next)));
@@ -684,7 +688,10 @@ fn in_steps(consumers: &Consumers, mut taken: Vec<Unsettled>, mut take: impl FnM
     }
     let mut before: Option<Unsettled> = None;
     for unacked in taken {
-        take(unacked, before.is_some_and(|before| before.is_of_step(&unacked)));
+        take(
+            unacked,
+            before.is_some_and(|before| before.is_of_step(&unacked)),
+        );
         before = Some(unacked);
     }
 }

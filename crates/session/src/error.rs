@@ -259,6 +259,14 @@ pub enum ConnectionError {
 }
 
 impl ConnectionError {
+    /// Whether no frame can be found behind this one.
+    pub(crate) const fn is_deafening(&self) -> bool {
+        matches!(
+            self,
+            Self::Frame(FrameError::TooLarge { .. } | FrameError::BadEnd { .. })
+        )
+    }
+
     /// What the peer sees. No other function turns a connection's failure into a number.
     #[must_use]
     pub fn reply_code(&self) -> ReplyCode {

@@ -120,7 +120,10 @@ impl Consumers {
     /// Looks at every unacked message only if some are held by others than consumers that are here.
     pub(super) fn holders(&self, unacked: &Line<Seq, Unacked>) -> usize {
         let served = self.by_id.values().filter(|consumer| !consumer.is_waiting);
-        let held = self.by_id.values().map(|consumer| consumer.unacked as usize);
+        let held = self
+            .by_id
+            .values()
+            .map(|consumer| consumer.unacked as usize);
         let served = served.count();
         if held.sum::<usize>() == unacked.len() {
             return served;

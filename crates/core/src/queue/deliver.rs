@@ -4,7 +4,10 @@ use super::{
     Answer, Command, DeathReason, Delivery, Effects, Got, HAND_OUT_BYTES_MAX, Holder, Outcome,
     Queue, Ready, Spot, Unacked, WaitingGet, ack_timeout::Due, consumers::Served,
 };
-use crate::ids::{ConsumerId, Handout};
+use crate::{
+    arguments::QueueType,
+    ids::{ConsumerId, Handout},
+};
 
 impl Queue {
     /// Whether [`Queue::hand_out`] belongs behind each command of a batch, not behind the whole.
@@ -161,16 +164,21 @@ impl Queue {
                 due: self.ack_due(no_ack, self.settings.ack_timeout_millis),
             };
             self.handed_to(spot, ready, holder, no_ack, effects);
+            let counted = self.depth().ready;
             if self.has_deadlines() {
-                // What stood behind it and is over does not count any more.
                 self.expire(effects);
             }
+            let remaining = match self.settings.queue_type {
+                QueueType::Quorum if !no_ack => counted,
+                // What stood behind it and is over does not count any more.
+                QueueType::Quorum | QueueType::Classic | QueueType::Stream => self.depth().ready,
+            };
             let got = Got {
                 seq: spot.seq,
                 handout,
                 redelivered,
                 message,
-                remaining: self.depth().ready,
+                remaining,
             };
             effects.answers.push((request, Answer::Got(Some(got))));
         }

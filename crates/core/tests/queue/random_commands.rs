@@ -527,12 +527,17 @@ impl World {
             Place::GotBy(by) => by == channel,
         };
         let held = self.messages.iter().filter(is_meant);
-        // In the order in which they came to the queue, or were handed out.
-        let handed_out = |entry: &Entry| match entry.held {
-            Some((_, handout)) if self.is_quorum() => handout.since(Handout::default()),
-            _ => 0,
+        // In the order in which they came to the queue; or by consumers, behind which stands what was got, and as they
+        // were handed out.
+        let handed_out = |entry: &Entry| {
+            let (_, handout) = entry.held.filter(|_| self.is_quorum())?;
+            let consumer = match entry.place {
+                Place::HeldBy(consumer) => consumer.number,
+                Place::Ready | Place::GotBy(_) => u32::MAX,
+            };
+            Some((consumer, handout.since(Handout::default())))
         };
-        let mut held: Vec<(u32, u64)> = held
+        let mut held: Vec<_> = held
             .map(|entry| (handed_out(entry), entry.number))
             .collect();
         held.sort_unstable();

@@ -767,7 +767,11 @@ impl QueueScenario {
     /// So many consumers `queue.declare-ok` tells.
     #[track_caller]
     pub(crate) fn expect_declared_consumers(&self, count: usize) {
-        self.expect_equal("declared consumers", &self.queue.declared_consumers(), &count);
+        self.expect_equal(
+            "declared consumers",
+            &self.queue.declared_consumers(),
+            &count,
+        );
     }
 
     /// These confirms have left since the last look, for what is on disk.

@@ -69,7 +69,8 @@ impl Channel {
             let tag = consume.consumer_tag;
             return Err(ConnectionError::ConsumerTagInUse { tag }.into());
         }
-        let is_remembered = consume.queue.is_empty() && self.last_queue.as_ref().is_some_and(is_reply_to);
+        let is_remembered =
+            consume.queue.is_empty() && self.last_queue.as_ref().is_some_and(is_reply_to);
         if is_remembered || is_reply_to(&consume.queue) {
             return self.consume_replies(&consume, sink);
         }

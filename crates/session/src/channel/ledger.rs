@@ -115,11 +115,7 @@ impl Ledger {
     }
 
     /// Takes what a tag stands for with `multiple`: with 0 everything, and it is no error when there is nothing.
-    pub(crate) fn take_multiple(
-        &mut self,
-        tag: DeliveryTag,
-        taken: impl FnMut(Unsettled),
-    ) -> bool {
+    pub(crate) fn take_multiple(&mut self, tag: DeliveryTag, taken: impl FnMut(Unsettled)) -> bool {
         if tag.get() > 0 {
             return self.take_up_to(tag, taken);
         }

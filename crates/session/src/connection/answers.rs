@@ -112,7 +112,7 @@ impl Connection {
             }
             (Waiting::Close { error, blamed }, Answer::Done) => {
                 outgoing.close_all_channels();
-                if matches!(error, ConnectionError::Frame(_)) {
+                if error.is_deafening() {
                     self.close_deaf(now, &error);
                 } else {
                     self.close_with(now.plus(self.close_timeout_millis()), &error, blamed);

@@ -43,16 +43,20 @@ impl Connection {
 
     /// One frame before the connection is open.
     pub(super) fn handshake(&mut self, now: Millis, input: &mut Input) -> Option<Step> {
-        let payload_max = self.settings.initial_frame_max as usize;
+        let payload_max = match &self.phase {
+            Phase::Open(_, tuned) => tuned.frame_max,
+            _ => self.settings.initial_frame_max,
+        } as usize;
         let take_max = (self.settings.frame_max as usize).max(payload_max);
         match input.next_frame(payload_max, take_max) {
             Ok(Some((chunk, frame, _))) => self.handshake_frame(now, chunk, frame),
             Ok(None) => Some(Step::NeedInput),
             Err(error) => {
-                if matches!(self.phase, Phase::Open(..)) {
-                    self.close_deaf(now, &ConnectionError::Frame(error));
+                let error = ConnectionError::Frame(error);
+                if matches!(self.phase, Phase::Open(..)) && error.is_deafening() {
+                    self.close_deaf(now, &error);
                 } else {
-                    self.drop_silently(now);
+                    self.refuse(now, &error, NO_METHOD);
                 }
                 None
             }

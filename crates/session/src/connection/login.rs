@@ -31,14 +31,18 @@ pub(super) fn plain(response: &[u8]) -> Option<Credentials<'_>> {
 pub(super) fn amqplain(response: &[u8]) -> Option<Credentials<'_>> {
     let table = RawTable::new(response);
     table.check().ok()?;
-    let text = |key: &[u8]| match table.get(key) {
-        Some(RawValue::LongString(text) | RawValue::Bytes(text)) => Some(text),
-        _ => None,
-    };
-    Some(Credentials {
-        user: text(b"LOGIN")?,
-        password: text(b"PASSWORD")?,
-    })
+    let value = |key: &[u8]| table.get(key);
+    // What is no text is nobody's name or password, and is refused like another wrong one.
+    match (value(b"LOGIN")?, value(b"PASSWORD")?) {
+        (
+            RawValue::LongString(user) | RawValue::Bytes(user),
+            RawValue::LongString(password) | RawValue::Bytes(password),
+        ) => Some(Credentials { user, password }),
+        _ => Some(Credentials {
+            user: &[],
+            password: &[],
+        }),
+    }
 }
 
 /// Only what is `true` as a boolean counts.
@@ -100,6 +104,7 @@ mod tests {
         assert!(amqplain(&with_length).is_none());
         assert!(amqplain(b"\x05LOGINS\0\0\0\x05guest").is_none());
         assert!(amqplain(b"\x08PASSWORDS\0\0\0\x05guest").is_none());
-        assert!(amqplain(b"\x05LOGINt\x01\x08PASSWORDS\0\0\0\x05guest").is_none());
+        let login = amqplain(b"\x05LOGINt\x01\x08PASSWORDS\0\0\0\x05guest").expect("complete");
+        assert_eq!((login.user, login.password), (&b""[..], &b""[..]));
     }
 }

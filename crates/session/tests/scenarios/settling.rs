@@ -227,7 +227,11 @@ fn what_is_returned_together_comes_back_consumer_by_consumer_in_the_order_of_the
     let mut scenario = with_two_consumers();
     scenario.send(1, basic::RecoverAsync { requeue: true });
     let events = scenario.events();
-    assert_eq!(events.len(), 5, "the queues catch up, then all is returned: {events:?}");
+    assert_eq!(
+        events.len(),
+        5,
+        "the queues catch up, then all is returned: {events:?}"
+    );
 }
 
 #[test]
