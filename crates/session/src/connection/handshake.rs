@@ -43,10 +43,11 @@ impl Connection {
 
     /// One frame before the connection is open.
     pub(super) fn handshake(&mut self, now: Millis, input: &mut Input) -> Option<Step> {
-        let payload_max = match &self.phase {
-            Phase::Open(_, tuned) => tuned.frame_max,
-            _ => self.settings.initial_frame_max,
-        } as usize;
+        let payload_max = if let Phase::Open(_, tuned) = &self.phase {
+            tuned.frame_max as usize
+        } else {
+            self.settings.initial_frame_max as usize
+        };
         let take_max = (self.settings.frame_max as usize).max(payload_max);
         match input.next_frame(payload_max, take_max) {
             Ok(Some((chunk, frame, _))) => self.handshake_frame(now, chunk, frame),
