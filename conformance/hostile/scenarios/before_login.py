@@ -154,6 +154,20 @@ def sc07_a_login_storm_leaves_others_their_heartbeats(case):
     good.is_alive()
 
 
+def sc07_who_fails_too_often_is_not_listened_to(case):
+    broker = case.broker("--login-failures-max", "20")
+    good = Peer(broker.port).open()
+    for number in range(60):
+        Peer(broker.port).login("guest", f"wrong{number}")
+    good.is_alive()
+    # The right password is no better, over HTTP either; the answer is that of any refused login.
+    close = Peer(broker.port).login("guest", "guest")
+    assert close.name == "connection.close" and close.arguments["reply_code"] == 403, close
+    assert Api(broker).call("GET", "/api/overview")[0] == 401
+    assert broker.logged().count("login refused") == 20
+    assert broker.logged().count("too many logins from 127.0.0.1 have failed") == 1
+
+
 def sc08_odd_credentials_are_refused_and_never_logged(case):
     broker = case.broker("--log-level", "debug", "--auth-mechanisms", "plain,amqplain")
     mark = "pl4nted-0dd-secret"

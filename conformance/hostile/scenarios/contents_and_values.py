@@ -192,6 +192,31 @@ def sc30_junk_in_properties_is_harmless(case):
     Peer(broker.port).open().is_alive()
 
 
+def sc30_an_array_where_a_hash_is_wanted(case):
+    """Whatever the header is: a dead letter arrives, and its queue lives on."""
+    broker = case.broker()
+    peer = Peer(broker.port).open()
+    arguments = {"hash-header": "h"}
+    peer.ask("exchange.declare", "exchange.declare-ok", exchange="hash", type="x-consistent-hash", arguments=arguments)
+    bound = peer.queue("", exclusive=True)
+    peer.ask("queue.bind", "queue.bind-ok", queue=bound, exchange="hash", routing_key="1")
+    for arguments in ({}, {"x-queue-type": "quorum"}):
+        arguments |= {"x-dead-letter-exchange": "hash"}
+        name = f"dying{len(arguments)}"
+        peer.ask("queue.declare", "queue.declare-ok", queue=name, durable=True, arguments=arguments)
+        for odd in ([], [[]], {}, 1, None, True):
+            peer.publish(b"dies", routing_key=name, properties={"headers": {"h": odd}})
+            got = peer.ask("basic.get", "basic.get-ok", queue=name)
+            peer.read(), peer.read()
+            peer.send("basic.reject", delivery_tag=got.arguments["delivery_tag"], requeue=False)
+            peer.is_alive()
+            until(lambda: peer.ask("queue.declare", "queue.declare-ok", queue=bound, passive=True).arguments["message_count"])
+            peer.ask("queue.purge", "queue.purge-ok", queue=bound)
+        peer.publish(b"lives", routing_key=name)
+        peer.ask("basic.get", "basic.get-ok", queue=name, no_ack=True)
+        peer.read(), peer.read()
+
+
 def every_method_with_garbage():
     for name, spec in METHODS.items():
         ids = struct.pack(">HH", *spec.ids)

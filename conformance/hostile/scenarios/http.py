@@ -169,6 +169,19 @@ def sc40_imports_pass_the_same_checks(case):
     assert [x for x in admin.get("/api/exchanges") if x["name"] == "amq.new"] == []
 
 
+def sc40_protected_users_stay(case):
+    broker = case.broker()
+    api = Api(broker)
+    api.user("kept", "password", tags="protected,management")
+    api.user("other", "password", tags="management")
+    for method, body in (("DELETE", None), ("PUT", {"password": "mine", "tags": ""})):
+        status, answer = api.call(method, "/api/users/kept", body)
+        assert status == 400 and b"Protected users cannot be modified via the HTTP API" in answer, answer
+    assert api.call("POST", "/api/users/bulk-delete", {"users": ["kept", "other"]})[0] == 204
+    assert {user["name"] for user in api.get("/api/users")} == {"guest", "kept"}
+    assert Api(broker, "kept", "password").get("/api/whoami")["name"] == "kept"
+
+
 def sc48_names_with_markup_are_text(case):
     broker = case.broker("--log-level", "debug")
     api = Api(broker)

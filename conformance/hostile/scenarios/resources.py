@@ -175,6 +175,11 @@ def sc25_topic_keys_cannot_be_made_expensive(case):
     queue = peer.queue("", exclusive=True)
     peer.send("queue.bind", queue=queue, exchange="amq.topic", routing_key="#.a.#.b.#.c.#")
     assert peer.refusal() == 406, "a key with many hashes"
+    for key in ("#.#.#", "#.*.#.*.#", ".".join("#" * 100)):
+        peer = Peer(broker.port).open()
+        queue = peer.queue("", exclusive=True)
+        peer.send("queue.bind", queue=queue, exchange="amq.topic", routing_key=key)
+        assert peer.refusal() == 406, "a run of hashes"
     peer = Peer(broker.port).open()
     queue = peer.queue("", exclusive=True)
     bindings = case.many(2000, 100_000)
@@ -205,6 +210,54 @@ def sc28_reply_addresses_cannot_be_forged(case):
         forger = Peer(broker.port).open()
     # Nothing has arrived: the next thing is the answer to a question.
     requester.is_alive()
+
+
+def sc28_reply_addresses_cannot_be_bound(case):
+    broker = case.broker()
+    requester = Peer(broker.port).open()
+    requester.ask("basic.consume", "basic.consume-ok", queue="amq.rabbitmq.reply-to", no_ack=True)
+    for name in ("amq.rabbitmq.reply-to", "amq.rabbitmq.reply-to.g1h2AAR0ZXN0.key", "amq.rabbitmq.reply-to."):
+        peer = Peer(broker.port).open()
+        peer.send("queue.bind", queue=name, exchange="amq.fanout", routing_key="")
+        assert peer.refusal() in (403, 404), name
+    publisher = Peer(broker.port).open()
+    publisher.publish(b"x", exchange="amq.fanout", mandatory=True)
+    assert publisher.method().name == "basic.return"
+    requester.is_alive()
+
+
+def sc28_a_fan_out_of_forged_addresses_is_cheap(case):
+    broker = case.broker()
+    requester = Peer(broker.port).open()
+    requester.ask("basic.consume", "basic.consume-ok", queue="amq.rabbitmq.reply-to", no_ack=True)
+    forger = Peer(broker.port).open()
+    addresses = [f"amq.rabbitmq.reply-to.g1h2AAR0ZXN0{number:06}.key" for number in range(2000)]
+    before, began, count = broker.rss(), time.monotonic(), case.many(20, 500)
+    for _ in range(count):
+        forger.publish(b"x", routing_key=addresses[0], properties={"headers": {"CC": addresses}})
+    forger.is_alive()
+    each = (time.monotonic() - began) / count
+    grown = broker.rss() - before
+    case.note(f"{each * 1e3:.1f} ms for {len(addresses)} addresses, memory {grown / MEGABYTE:+.1f} MiB")
+    assert each < 0.5 and grown < 64 * MEGABYTE
+    requester.is_alive()
+
+
+def sc27_a_weight_costs_nothing(case):
+    broker = case.broker()
+    peer = Peer(broker.port).open()
+    peer.ask("exchange.declare", "exchange.declare-ok", exchange="hash", type="x-consistent-hash")
+    before = broker.rss()
+    for key in ("0", "-1", "1000000000", "99999999999999999999", "many"):
+        # Taken or refused, as the type has it: it is a number in either case.
+        other = Peer(broker.port).open()
+        queue = other.queue("", exclusive=True)
+        other.send("queue.bind", queue=queue, exchange="hash", routing_key=key)
+        assert other.method().name in ("queue.bind-ok", "channel.close", "connection.close")
+    queue = peer.queue("", exclusive=True)
+    peer.ask("queue.bind", "queue.bind-ok", queue=queue, exchange="hash", routing_key="1000")
+    peer.publish(b"x", exchange="hash", routing_key="k").is_alive()
+    assert broker.rss() - before < 16 * MEGABYTE
 
 
 def sc31_hostile_patterns_of_permissions_and_policies(case):

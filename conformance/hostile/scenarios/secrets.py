@@ -2,10 +2,12 @@
 
 import base64
 import hashlib
+import json
 import os
 import pathlib
 import socket
 import stat
+import subprocess
 
 from peer import Api, Peer, raw_http, until
 
@@ -51,6 +53,92 @@ def sc42_no_secret_is_ever_told(case):
     # SC43: definitions carry hashes, for administrators only.
     status, _ = Api(broker, "user", f"{MARK}-password").call("GET", "/api/definitions")
     assert status == 401
+
+
+def sc41_odd_stored_hashes_are_refused(case):
+    broker = case.broker()
+    api = Api(broker)
+    for number, hashed in enumerate((b"", b"abc", b"salt", b"salt" + b"x" * 31, b"salt" + b"x" * 33, b"\0" * 10_000)):
+        for algorithm in ("sha256", "sha512", "md5", "argon2", ""):
+            name = f"odd{number}{algorithm}"
+            body = {"password_hash": base64.b64encode(hashed).decode(), "tags": "administrator"}
+            body |= {"hashing_algorithm": f"rabbit_password_hashing_{algorithm}"} if algorithm else {}
+            assert api.call("PUT", f"/api/users/{name}", body)[0] == 201
+            for password in ("", "x"):
+                assert Peer(broker.port).login(name, password).name == "connection.close"
+                assert Api(broker, name, password).call("GET", "/api/whoami")[0] == 401
+
+
+def sc42_no_secret_of_the_command_line_is_logged(case):
+    """What administrators type, and what stands in the files that they name; on a broker that takes tokens too."""
+    definitions = case.scratch / "definitions.json"
+    hashed = base64.b64encode(b"salt" + hashlib.sha256(b"salt" + f"{MARK}-file".encode()).digest()).decode()
+    shovel = {"src-uri": f"amqp://u:{MARK}-uri@h", "src-queue": "a", "dest-uri": "amqp://", "dest-queue": "b"}
+    definitions.write_text(
+        json.dumps(
+            {
+                "vhosts": [{"name": "/"}],
+                "users": [
+                    {"name": "root", "password": f"{MARK}-file", "tags": ["administrator"]},
+                    {"name": "old", "password_hash": hashed, "tags": []},
+                ],
+                "parameters": [{"component": "shovel", "vhost": "/", "name": "moves", "value": shovel}],
+            }
+        )
+    )
+    environment = {"LEVERET_RUN_DIR": str(case.scratch / "run")}
+    (case.scratch / "run").mkdir(mode=0o700)
+    options = ["--log-level", "trace", "--definitions", str(definitions), "--auth-backends", "oauth2,internal"]
+    broker = case.broker(*options, env=environment)
+
+    def ctl(*words):
+        command = [os.environ["LEVERET_BIN"], "ctl", *words]
+        return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+
+    for words in (
+        ("add_user", "typed", f"{MARK}-typed"),
+        ("change_password", "typed", f"{MARK}-changed"),
+        ("authenticate_user", "typed", f"{MARK}-changed"),
+        ("authenticate_user", "typed", f"{MARK}-wrong"),
+        ("hash_password", f"{MARK}-hashed"),
+        ("set_parameter", "shovel", "again", json.dumps(shovel)),
+        ("set_parameter", "nonsense", "again", json.dumps(shovel)),
+        ("import_definitions", str(definitions)),
+        ("eval", f'rabbit_auth_backend_internal:change_password(<<"typed">>, <<"{MARK}-eval">>, <<"me">>).'),
+    ):
+        ctl(*words)
+    for path in ("list_users", "status", "environment", "report", "list_connections"):
+        told = ctl(path)
+        assert MARK not in (told.stdout + told.stderr).replace(f"{MARK}-uri", ""), path
+    claims = base64.urlsafe_b64encode(f'{{"aud":"{MARK}-claim"}}'.encode()).decode().rstrip("=")
+    token = f"eyJhbGciOiJIUzI1NiJ9.{claims}.{MARK}-signature"
+    Peer(broker.port).login("anybody", token)
+    raw_http(broker.http_port, f"GET /api/whoami HTTP/1.1\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n".encode())
+    peer = Peer(broker.port).open("typed", f"{MARK}-changed", channel=False) if ctl("set_permissions", "typed", ".*", ".*", ".*").returncode == 0 else None
+    assert peer is not None
+    peer.send("connection.update-secret", 0, new_secret=token, reason="r")
+    peer.method()
+    log = broker.logged()
+    for secret in (MARK, claims, hashed):
+        assert secret not in log, [line for line in log.splitlines() if secret in line][:5]
+
+
+def sc43_uris_are_shown_without_credentials(case):
+    broker = case.broker()
+    api = Api(broker)
+    api.user("policies", "password", tags="policymaker")
+    api.put("/api/permissions/%2F/policies", {"configure": ".*", "write": ".*", "read": ".*"})
+    uris = [f"amqps://user:{MARK}-list@other/v"]
+    api.put("/api/parameters/shovel/%2F/moves", {"value": {"src-uri": f"amqp://user:{MARK}-uri@here:5672", "src-queue": "a", "dest-uri": uris, "dest-queue": "b"}})
+    api.put("/api/parameters/federation-upstream/%2F/up", {"value": {"uri": f"amqp://user:{MARK}@up"}})
+    other = Api(broker, "policies", "password")
+    for path in ("", "/shovel", "/shovel/%2F", "/shovel/%2F/moves", "/federation-upstream/%2F/up"):
+        status, answer = other.call("GET", f"/api/parameters{path}")
+        assert status == 200 and MARK.encode() not in answer and b"user:" not in answer, answer
+    moves = other.get("/api/parameters/shovel/%2F/moves")["value"]
+    assert (moves["src-uri"], moves["dest-uri"]) == ("amqp://here:5672", ["amqps://other/v"])
+    assert MARK in api.get("/api/parameters/shovel/%2F/moves")["value"]["src-uri"]
+    assert MARK not in broker.logged()
 
 
 def sc44_guest_is_for_this_machine_and_no_password_is_printed(case):

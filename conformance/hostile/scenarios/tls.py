@@ -79,6 +79,9 @@ def sc10_old_versions_and_renegotiation_are_off(case):
         command = ["openssl", *map(str, target), old, "-cipher", "DEFAULT@SECLEVEL=0"]
         done = subprocess.run(command, input=b"", capture_output=True, check=False)
         assert done.returncode != 0 and b"Cipher is (NONE)" in done.stdout, (old, done.stdout[-300:])
+        # RabbitMQ says the former.
+        alerts = (b"alert protocol version", b"alert handshake failure")
+        assert any(alert in done.stderr for alert in alerts), (old, done.stderr[-300:])
     for new in ("-tls1_2", "-tls1_3"):
         assert "Verify return code: 0 (ok)" in openssl(*target, new, stdin=b"Q\n")
     # R asks for a renegotiation; the connection does not survive it.
@@ -137,6 +140,26 @@ def sc10_clients_certificates_are_checked_to_their_authority(case):
         assert enters(None) is not required
         time.sleep(1.1)
         assert not enters(other) and not enters(own) and not enters(expired)
+
+
+def sc10_a_missing_certificate_is_told_by_an_alert(case):
+    authority = Authority(case.scratch / "asking")
+    certificate, key = authority.issue("broker", "/CN=localhost")
+    asking = ["--tls-cert", certificate, "--tls-key", key, "--tls-ca", authority.certificate, "--tls-verify", "peer"]
+    broker = case.broker("--tls-listen", "127.0.0.1:0", "--tls-require-client-cert", *map(str, asking))
+    other = Authority(case.scratch / "strangers", "strangers").issue("stranger", "/CN=stranger")
+    target = ["openssl", "s_client", "-connect", f"127.0.0.1:{broker.ports['amqps'][0]}", "-CAfile", authority.certificate]
+    for version, shown, alerts in (
+        ("-tls1_2", (), (b"alert handshake failure", b"alert certificate required")),
+        ("-tls1_3", (), (b"alert certificate required",)),
+        ("-tls1_2", other, (b"alert unknown ca", b"alert bad certificate")),
+        ("-tls1_3", other, (b"alert unknown ca", b"alert bad certificate")),
+    ):
+        with_shown = ["-cert", shown[0], "-key", shown[1]] if shown else []
+        command = [str(word) for word in (*target, version, *with_shown, "-ign_eof")]
+        done = subprocess.run(command, input=PROTOCOL_HEADER, capture_output=True, check=False, timeout=PATIENCE)
+        assert any(alert in done.stderr for alert in alerts), (version, done.stderr[-400:])
+    assert "panicked" not in broker.logged()
 
 
 def a10_a_certificate_is_a_login(case):

@@ -219,6 +219,7 @@ pub(crate) fn http_settings(settings: &Settings) -> HttpSettings {
 fn node_options(settings: &Settings) -> Result<NodeOptions, OauthError> {
     Ok(NodeOptions {
         auth_backends: oauth_settings::backends(settings)?,
+        login_failures_max: settings.login_failures_max,
         loopback_users: settings.loopback_users.clone(),
         connection_max: settings.connection_max,
         channel_max: settings.channel_max_per_node,

@@ -633,7 +633,7 @@ pub(crate) async fn carry_out(
         ["users", user, "permissions"] => permissions::of_user(api, request, user),
         ["users", user, "queues"] => queues::of_user(api, visitor, request, user),
         ["users", user, "topic-permissions"] => topic_permissions::of_user(api, request, user),
-        ["users", rest @ ..] => users::answer(api, request, rest).await,
+        ["users", rest @ ..] => users::answer(api, visitor, request, rest).await,
         ["version"] => Ok(Reply::Json(node::VERSION.into())),
         ["vhost-limits", rest @ ..] => limits::of_vhosts(api, visitor, request, rest).await,
         ["vhosts", vhost, "permissions"] => permissions::of_vhost(api, request, vhost),

@@ -80,7 +80,7 @@ pub struct HttpTimeouts {
 impl Default for HttpTimeouts {
     fn default() -> Self {
         Self {
-            head: Duration::from_secs(10),
+            head: Duration::from_secs(5),
             body: Duration::from_secs(60),
         }
     }

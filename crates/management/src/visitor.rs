@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc};
 use axum::http::{HeaderMap, StatusCode, header};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use leveret_core::{directory::Directory, rights::Rights};
-use leveret_runtime::{Actor, Broker, LoginOver, Token};
+use leveret_runtime::{Actor, Broker, LoginOver, LoginRefused, Token};
 use leveret_wire::value::ShortString;
 use tracing::warn;
 
@@ -129,6 +129,10 @@ impl Visitor {
             }),
             Err(reason) => {
                 let name = String::from_utf8_lossy(name);
+                if reason == LoginRefused::TooMany {
+                    // Told once, when it began.
+                    return Err(refused());
+                }
                 warn!(%peer, "HTTP access denied: {}", reason.told_of(&name));
                 Err(refused())
             }

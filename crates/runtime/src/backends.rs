@@ -5,12 +5,13 @@ use std::{
     net::IpAddr,
     pin::Pin,
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use leveret_core::rights::Rights;
 use leveret_oauth::{Token, TokenError, Tokens};
 use leveret_wire::value::ShortString;
+use tracing::warn;
 
 use crate::{
     broker::Broker,
@@ -56,6 +57,26 @@ impl Broker {
     ///
     /// [`LoginRefused`]; the peer is not told which.
     pub async fn login(
+        &self,
+        name: &[u8],
+        password: &[u8],
+        peer: IpAddr,
+    ) -> Result<User, LoginRefused> {
+        let now = Duration::from_millis(self.now().get());
+        let failed = &self.services().failed_logins;
+        if failed.is_over(now, peer) {
+            return Err(LoginRefused::TooMany);
+        }
+        let admitted = self.ask_backends(name, password, peer).await;
+        if admitted.is_err() && failed.note(now, peer) {
+            warn!(
+                "too many logins from {peer} have failed; for a minute nobody from there is listened to"
+            );
+        }
+        admitted
+    }
+
+    async fn ask_backends(
         &self,
         name: &[u8],
         password: &[u8],

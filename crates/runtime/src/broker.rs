@@ -41,6 +41,7 @@ use crate::{
     connections::Connections,
     delay_handle::DelayHandle,
     events::{self, Events},
+    failed_logins::FailedLogins,
     logins::{LoginCounts, LoginOver, Logins},
     outbox::Outbox,
     policies::Policies,
@@ -64,6 +65,9 @@ const UNWRITTEN_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// What of it may be one connection's: a flood on one leaves room for the others.
 const UNWRITTEN_BYTES_OF_ONE_MAX: u64 = 16 * 1024 * 1024;
 
+/// Far beyond what clients with a wrong password do that try again each second, all of them behind one address.
+const LOGIN_FAILURES_MAX: u32 = 1000;
+
 /// How a broker starts.
 #[derive(Debug, Clone)]
 pub struct StartOptions {
@@ -84,6 +88,8 @@ pub struct NodeOptions {
     pub name: String,
     /// Who is asked whether somebody may come in, one after the other.
     pub auth_backends: Vec<AuthBackend>,
+    /// Logins from one place that may fail within a minute before nobody from there is listened to; 0 for any number.
+    pub login_failures_max: u32,
     /// Users who may log in from this machine only.
     pub loopback_users: Vec<String>,
     /// Connections there may be; `None` for any number.
@@ -118,6 +124,7 @@ impl Default for NodeOptions {
         Self {
             name: "rabbit@localhost".to_owned(),
             auth_backends: vec![AuthBackend::Internal],
+            login_failures_max: LOGIN_FAILURES_MAX,
             loopback_users: vec!["guest".to_owned()],
             connection_max: None,
             channel_max: None,
@@ -164,6 +171,7 @@ pub(crate) struct Services {
     /// Queues that were declared, created and deleted.
     pub(crate) queue_churn: ChurnCounters,
     logins: Logins,
+    pub(crate) failed_logins: FailedLogins,
     pub(crate) publishing: Publishing,
     data_dir: Option<PathBuf>,
     pub(crate) node: NodeOptions,
@@ -328,6 +336,7 @@ impl Broker {
             consumer_timeout_millis: options.node.consumer_timeout_millis.into(),
             queue_churn: ChurnCounters::default(),
             logins: Logins::default(),
+            failed_logins: FailedLogins::new(options.node.login_failures_max),
             publishing: Publishing::default(),
             data_dir: options.data_dir.clone(),
             node: options.node.clone(),

@@ -23,6 +23,7 @@ mod connections;
 mod delay_handle;
 mod endpoint;
 mod events;
+mod failed_logins;
 mod firehose;
 mod history;
 mod logins;

@@ -46,6 +46,9 @@ pub enum LoginRefused {
     /// The user may log in from loopback only.
     #[error("can only connect via localhost")]
     NotLoopback,
+    /// So many have failed from there that nobody from there is listened to for a while.
+    #[error("too many logins have failed from its address")]
+    TooMany,
     /// A token that is not good.
     #[error("Authentication using an OAuth 2/JWT token failed: {0}")]
     Token(TokenError),
@@ -56,7 +59,7 @@ impl LoginRefused {
     #[must_use]
     pub fn told_of(self, user: &str) -> String {
         match self {
-            Self::Credentials => format!("user '{user}' - {self}"),
+            Self::Credentials | Self::TooMany => format!("user '{user}' - {self}"),
             Self::NotLoopback => format!("user '{user}' {self}"),
             Self::Token(_) => self.to_string(),
         }

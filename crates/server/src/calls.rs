@@ -13,8 +13,8 @@ use leveret_core::{
 };
 use leveret_runtime::{
     Actor, Broker, ChannelRefused, ChannelState, ConnectionFacts, ConnectionState, ConsumerFacts,
-    ConsumerState, Endpoint, LoginFacts, LoginOver, OpenRefused, QueueHandle, ReplyAddress,
-    SecretRefused, TlsFacts, TrafficCounts, Tuned, User, VhostHandle,
+    ConsumerState, Endpoint, LoginFacts, LoginOver, LoginRefused, OpenRefused, QueueHandle,
+    ReplyAddress, SecretRefused, TlsFacts, TrafficCounts, Tuned, User, VhostHandle,
 };
 use leveret_session::{
     Answer, Call, ChannelCounts, ChannelEnd, ChannelStatus, ConnectionStatus, Consume,
@@ -22,7 +22,7 @@ use leveret_session::{
     QueueDeclare, QueueUnbind, SharePrefetch,
 };
 use leveret_wire::value::{FieldTable, ShortString};
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::{outbox::ConnectionOutbox, stage::Stage, token_end::TokenEnd};
 
@@ -299,6 +299,11 @@ impl Calls {
             Err(reason) => {
                 let mechanism = login.mechanism.name();
                 let told = reason.told_of(&login.user.to_string());
+                if reason == LoginRefused::TooMany {
+                    // Told once, when it began.
+                    debug!("{mechanism} login refused: {told}");
+                    return Answer::LoginRefused;
+                }
                 error!(
                     "Error on AMQP connection ({} -> {}, state: starting): {mechanism} login refused: {told}",
                     self.peer, self.local

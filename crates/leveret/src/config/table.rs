@@ -586,6 +586,12 @@ settings! {
             range: (1, 64),
             keys: &[in_form("auth_backends.$n", Member)],
         }
+        /// Logins from one address (of IPv6: one network of 64 bits) that may fail within a minute; then for the rest of it
+        /// nobody from there is listened to. 0 is any number
+        login_failures_max: u32 {
+            value_name: "N",
+            default: "1000",
+        }
         /// Largest frame before a client has logged in; an access token must have room in it
         initial_frame_max: u32 {
             value_name: "BYTES",
@@ -880,7 +886,7 @@ settings! {
         /// How long the head of a request may take, and a connection be idle, in milliseconds
         http_request_timeout: Millis {
             value_name: "MILLIS",
-            default: "10000",
+            default: "5000",
             range: (100, 604_800_000),
             keys: &[key("management.tcp.request_timeout"), key("management.ssl.request_timeout")],
         }

@@ -1,6 +1,6 @@
 //! `/parameters`, `/global-parameters`, `/cluster-name`.
 
-use leveret_core::record::ParameterRecord;
+use leveret_core::record::{ParameterRecord, VhostRecord};
 use leveret_wire::value::ShortString;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub(crate) async fn answer(
             if let [_, vhost] = path {
                 super::entered(api, visitor, vhost)?;
             }
-            let mut list = listed(api);
+            let mut list = shown_to(api, visitor);
             list.retain(|item| {
                 let is =
                     |key: &str, at: usize| path.get(at).is_none_or(|asked| item[key] == **asked);
@@ -43,13 +43,36 @@ pub(crate) async fn answer(
         }
         ("GET", [component, vhost, name]) => {
             super::entered(api, visitor, vhost)?;
-            let mut list = listed(api).into_iter();
+            let mut list = shown_to(api, visitor).into_iter();
             let found = list.find(|item| {
                 item["component"] == **component
                     && item["vhost"] == **vhost
                     && item["name"] == **name
             });
             Ok(lists::one(request, found.ok_or_else(Refused::not_found)?))
+        }
+        ("PUT", [LIMITS, vhost, name]) => {
+            let object = request.object()?;
+            let value = object
+                .get("value")
+                .ok_or_else(|| Refused::key_missing("value"))?;
+            super::entered(api, visitor, vhost)?;
+            let known = directory.vhost(&request::name(vhost)?);
+            let known = known.ok_or_else(Refused::not_found)?;
+            let vhost = with_limits(known, name, value)?;
+            let is_new = has_no_limits(known);
+            api.broker.put_vhost(vhost).await;
+            Ok(Reply::put(is_new))
+        }
+        ("DELETE", [LIMITS, vhost, "limits"]) => {
+            super::entered(api, visitor, vhost)?;
+            let known = directory.vhost(&request::name(vhost)?);
+            let known = known.filter(|known| !has_no_limits(known));
+            let known = known.ok_or_else(Refused::not_found)?;
+            api.broker
+                .put_vhost(with_limits(known, "limits", &json!({}))?)
+                .await;
+            Ok(Reply::NoContent)
         }
         ("PUT", [component, vhost, name]) => {
             if !COMPONENTS.contains(component) {
@@ -74,6 +97,83 @@ pub(crate) async fn answer(
             reply::deleted(api.broker.delete_parameter(component, &vhost, name).await)
         }
         _ => Err(Refused::not_found()),
+    }
+}
+
+/// The component under which limits of vhosts are parameters.
+const LIMITS: &str = "vhost-limits";
+
+fn has_no_limits(vhost: &VhostRecord) -> bool {
+    vhost.max_connections.is_none() && vhost.max_queues.is_none()
+}
+
+/// The vhost with these limits and no others; the texts are RabbitMQ's.
+fn with_limits(vhost: &VhostRecord, name: &str, value: &Value) -> Result<VhostRecord, Refused> {
+    let invalid = |reason: String| Refused::bad_request(format!("Validation failed\n\n{reason}\n"));
+    if name != "limits" {
+        return Err(invalid(format!("{name} are not recognised limits")));
+    }
+    let limits = value
+        .as_object()
+        .ok_or_else(|| invalid(format!("limits not a list {value}")))?;
+    let mut vhost = VhostRecord {
+        max_connections: None,
+        max_queues: None,
+        ..vhost.clone()
+    };
+    for (name, value) in limits {
+        let place = match name.as_str() {
+            "max-connections" => &mut vhost.max_connections,
+            "max-queues" => &mut vhost.max_queues,
+            _ => {
+                return Err(invalid(format!(
+                    "Unrecognised terms [{{<<\"{name}\">>,{value}}}] in limits"
+                )));
+            }
+        };
+        let number = value.as_i64().ok_or_else(|| {
+            let shown = value
+                .as_str()
+                .map_or_else(|| value.to_string(), |text| format!("<<\"{text}\">>"));
+            invalid(format!("{name} should be a number, actually was {shown}"))
+        })?;
+        *place = Some(number);
+    }
+    Ok(vhost)
+}
+
+/// Parameters as this visitor sees them: URIs tell their credentials to administrators only.
+fn shown_to(api: &Api, visitor: &Visitor) -> Vec<Value> {
+    let mut list = listed(api);
+    if !visitor.is_administrator() {
+        for item in &mut list {
+            if let Some(fields) = item["value"].as_object_mut() {
+                let uris = fields.iter_mut().filter(|(name, _)| name.ends_with("uri"));
+                uris.for_each(|(_, uri)| remove_credentials(uri));
+            }
+        }
+    }
+    list
+}
+
+/// What stands between the scheme of a URI and its host, in one text or in a list of them.
+fn remove_credentials(uri: &mut Value) {
+    match uri {
+        Value::String(text) => {
+            let start = text.find("://").map_or(0, |at| at + 3);
+            // The last one: an unescaped one may stand in the password.
+            let end = text[start..]
+                .find(['/', '?'])
+                .map_or(text.len(), |at| start + at);
+            let of_host = text[start..end]
+                .rfind('@')
+                .or_else(|| text[start..].rfind('@'));
+            if let Some(at) = of_host {
+                text.replace_range(start..=start + at, "");
+            }
+        }
+        Value::Array(members) => members.iter_mut().for_each(remove_credentials),
+        _ => {}
     }
 }
 
@@ -182,4 +282,26 @@ pub(crate) async fn cluster_name(api: &Api, request: &Request) -> Result<Reply, 
         return Ok(Reply::NoContent);
     }
     Ok(Reply::Json(json!({"name": super::node::cluster_name(api)})))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sc43_a_uri_is_shown_without_credentials() {
+        for (uri, shown) in [
+            ("amqp://u:p@h:5672/v?a=b", "amqp://h:5672/v?a=b"),
+            ("amqps://u:p@ss@h", "amqps://h"),
+            ("amqp://u:p/w@h/v", "amqp://h/v"),
+            ("amqp://h/v", "amqp://h/v"),
+            ("amqp:///v", "amqp:///v"),
+            ("u:p@h", "h"),
+            ("amqp://", "amqp://"),
+        ] {
+            let mut list = json!([uri]);
+            remove_credentials(&mut list);
+            assert_eq!(list, json!([shown]), "{uri}");
+        }
+    }
 }

@@ -12,9 +12,15 @@ use crate::{
     reply::{self, Reply},
     request::{self, Request},
     server::Api,
+    visitor::Visitor,
 };
 
-pub(crate) async fn answer(api: &Api, request: &Request, path: &[&str]) -> Result<Reply, Refused> {
+pub(crate) async fn answer(
+    api: &Api,
+    visitor: &Visitor,
+    request: &Request,
+    path: &[&str],
+) -> Result<Reply, Refused> {
     match (request.method.as_str(), path) {
         ("GET", []) => {
             let directory = api.broker.directory();
@@ -36,7 +42,11 @@ pub(crate) async fn answer(api: &Api, request: &Request, path: &[&str]) -> Resul
             let users = object.get("users").and_then(Value::as_array);
             let users = users.ok_or_else(|| Refused::key_missing("users"))?;
             for user in users.iter().filter_map(Value::as_str) {
-                api.broker.delete_user(&request::name(user)?).await;
+                let name = request::name(user)?;
+                // Those that are protected stay, and the others go.
+                if check_unprotected(api, visitor, &name).is_ok() {
+                    api.broker.delete_user(&name).await;
+                }
             }
             Ok(Reply::NoContent)
         }
@@ -48,15 +58,35 @@ pub(crate) async fn answer(api: &Api, request: &Request, path: &[&str]) -> Resul
         }
         ("PUT", [user]) => {
             let name = request::name(user)?;
+            check_unprotected(api, visitor, &name)?;
             let known = api.broker.directory().user(&name).cloned();
             let known = known.as_deref();
             let user = read(name, &request.object()?, known, HashAlgorithm::default())?;
             api.broker.put_user(user).await;
             Ok(Reply::put(known.is_none()))
         }
-        ("DELETE", [user]) => reply::deleted(api.broker.delete_user(&request::name(user)?).await),
+        ("DELETE", [user]) => {
+            let name = request::name(user)?;
+            check_unprotected(api, visitor, &name)?;
+            reply::deleted(api.broker.delete_user(&name).await)
+        }
         _ => Err(Refused::not_found()),
     }
+}
+
+/// The tag that keeps a user from being changed by others than the administrators of this machine.
+const PROTECTED: &str = "protected";
+
+fn check_unprotected(api: &Api, visitor: &Visitor, name: &ShortString) -> Result<(), Refused> {
+    let directory = api.broker.directory();
+    let is_protected =
+        |user: &std::sync::Arc<UserRecord>| user.tags.iter().any(|tag| tag == PROTECTED);
+    if !visitor.is_of_machine && directory.user(name).is_some_and(is_protected) {
+        return Err(Refused::bad_request(
+            "Protected users cannot be modified via the HTTP API",
+        ));
+    }
+    Ok(())
 }
 
 /// `/auth/hash_password`.
