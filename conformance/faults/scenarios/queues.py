@@ -3,7 +3,7 @@
 import threading
 import time
 
-from client import Client, Consumer, Publisher, drain, publish_bytes
+from client import Client, Closed, Consumer, Gone, Publisher, drain, id_of, publish_bytes
 from faults import scenario
 from history import History, Tally
 
@@ -28,6 +28,93 @@ def a_backlog_costs_disk_and_no_memory_and_drains_in_order(case):
     drain(broker.port, history, "jobs", limit=3000)
     history.check()
     case.note(f"{total} messages, {half >> 20} and {full >> 20} MiB, start {broker.slowest_start:.2f} s")
+    broker.stop()
+
+
+class Holder(Consumer):
+    """Takes all it can get and gives nothing back; remembers how far it came."""
+
+    def __init__(self, port, queue, **options):
+        self.count, self.flagged = 0, 0
+        super().__init__(port, Tally(), queue, prefetch=0, acks=False, **options)
+
+    def on_delivery(self, tag, redelivered, body):
+        self.count += 1
+        self.flagged += redelivered
+        found = id_of(body)
+        assert found and found[1] == self.count, f"{found} came, and number {self.count} was next"
+
+    def hold(self, total, limit=3000):
+        self.pump_until(lambda: self.count == total, limit, f"{total} messages")
+        return self
+
+
+@scenario("FM15")
+def what_a_consumer_holds_is_on_disk_and_comes_back_in_order(case):
+    total = case.rounds(40_000, 1_000_000)
+    broker, history = case.broker().start(), Tally()
+    declare(broker, "jobs")
+    Publisher(broker.port, history, "jobs", size=1024, window=2000).publish_all(total, limit=3000)
+    before, held = broker.rss(), []
+    for lap in range(2):
+        holder = Holder(broker.port, "jobs").hold(total)
+        assert holder.flagged == (total if lap else 0), f"{holder.flagged} of {total} flagged the {lap + 1}. time"
+        held.append(broker.rss())
+        if lap == 0:
+            holder.hang_up()
+    # 64 bytes in the queue and 40 in the channel, twice while a list grows.
+    limit = before + (48 << 20) + 200 * total
+    assert max(held) < min(limit, 256 << 20), f"{before >> 20} MiB before, then {[each >> 20 for each in held]} MiB"
+    history.crashed()
+    broker.kill()
+    broker.start()
+    drain(broker.port, history, "jobs", limit=3000)
+    history.check()
+    case.note(f"{total} messages, {before >> 20} MiB before, {held[0] >> 20} and {held[1] >> 20} MiB with all of them unacked")
+    broker.stop()
+
+
+class Hoarder(Consumer):
+    """Holds what it gets, acks some of it now and then, and gives the rest back by going."""
+
+    def run_for(self, secs, random):
+        until = time.monotonic() + secs
+        try:
+            while time.monotonic() < until:
+                self.pump(0.02)
+                if self.deliveries and random.random() < 0.2:
+                    at = random.randrange(len(self.deliveries))
+                    tag, found, _ = self.deliveries.pop(at)
+                    self.history.acked([found])
+                    self.send("basic.ack", delivery_tag=tag)
+        except (Gone, Closed):
+            pass
+
+
+@scenario("FM2")
+def kill_while_consumers_hold_more_than_is_kept_in_memory(case):
+    broker, history = case.broker(), History()
+    for lap in range(case.rounds(3, 50)):
+        broker.start()
+        if lap == 0:
+            declare(broker, "jobs")
+        Publisher(broker.port, history, "jobs", size=1024, window=1000).publish_all(case.rounds(4000, 1000))
+        for _ in range(2):
+            hoarders = [Hoarder(broker.port, history, "jobs", prefetch=0, acks=False) for _ in range(2)]
+            secs = case.random.uniform(0.1, 0.6)
+            threads = [threading.Thread(target=one.run_for, args=(secs, case.random)) for one in hoarders]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+            # One of them goes while the other one still holds.
+            hoarders[0].hang_up()
+        history.crashed()
+        broker.kill()
+    broker.start()
+    drain(broker.port, history, "jobs")
+    history.check(in_order=False)
+    case.note(history.summary())
     broker.stop()
 
 

@@ -16,12 +16,16 @@
 //! its cold messages, because a later message may come before an earlier one; of what was stored before
 //! the start only the total is known, and it is read one priority after the other.
 //!
+//! What is stored and unacked is in memory up to a bound as well ([`UNACKED_BYTES_MAX`]); beyond it the queue knows the
+//! place only, and reads the message again if it comes back.
+//!
 //! Always true: messages are handed out in order of priority and seq, also after a return, except that a
 //! quorum queue hands out first what came back; and a command that has an answer gets exactly one. True
 //! between two calls, and [`Queue::check`] is the same list as code:
-//! * a message is in exactly one of `ready`, `unacked`, `dying`, what is held back and the cold range;
+//! * a message is in exactly one of `ready`, `unacked`, `sinking`, `dying`, what is held back and what is cold;
 //! * exactly the ready messages that expire are in `due`;
-//! * every stored message in memory stands before the cold range, except those that die;
+//! * every stored message in memory stands before the cold range, except those that die; what came back to the disk is
+//!   known one by one;
 //! * the stored counters count what is stored, in memory and cold;
 //! * a get waits only for a refill that is under way;
 //! * attempts are counted of messages that are there, of those in the cold range only from before the start;
@@ -45,9 +49,11 @@ mod limits;
 mod line;
 mod report;
 mod retry;
+mod returned;
 mod settle;
 mod spill;
 mod spot;
+mod stub;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -55,13 +61,15 @@ use self::{
     ack_timeout::AckTimes,
     arrivals::Arrivals,
     attempts::Count,
-    cold::{Cold, Window},
+    cold::{Asked, Cold, Window},
     consumers::Consumers,
     dead_letter::Stranded,
+    expire::DYING_READ_MAX,
     line::Line,
     retry::Retries,
     spill::Spilled,
     spot::Spot,
+    stub::{Held, Sinking},
 };
 pub use self::{
     cold::Refill,
@@ -70,6 +78,7 @@ pub use self::{
     dead_letter::{STRANDED_RETRY_MILLIS, STRANDED_TRIED_MAX},
     effects::{Answer, Confirm, DeathReason, Delivery, Effects, Got, Overdue, Transfer},
     report::{ConsumerReport, Counters, Report},
+    stub::UNACKED_BYTES_MAX,
 };
 use crate::{
     arguments::{QueueSettings, QueueType},
@@ -108,7 +117,7 @@ struct Ready {
 #[derive(Debug)]
 struct Unacked {
     holder: Holder,
-    ready: Ready,
+    held: Held,
 }
 
 /// Who has an unacked message.
@@ -159,6 +168,10 @@ pub struct Queue {
     /// Those of the cold range that expire, as far as they came in this run.
     cold_due: BTreeSet<(Timestamp, Spot)>,
     unacked: Line<Seq, Unacked>,
+    /// Memory of those that are stored and in memory too.
+    unacked_bytes: usize,
+    /// Above it the next ones are not.
+    unacked_bytes_max: usize,
     last_handout: Handout,
     /// When unacked messages are overdue.
     acks: AckTimes,
@@ -168,9 +181,11 @@ pub struct Queue {
     turns: u64,
     /// No message that stands there has a place below.
     lowest_turned: Seq,
+    /// Dead messages that are to go elsewhere and are on disk only.
+    sinking: BTreeMap<Seq, Sinking>,
     /// Dead messages that nobody else has yet.
     dying: BTreeMap<Seq, Ready>,
-    /// Body bytes of these.
+    /// Body bytes of both.
     dying_body_bytes: u64,
     /// Those of them that were refused, of a queue that keeps such.
     stranded: Option<Box<Stranded>>,
@@ -230,11 +245,14 @@ impl Queue {
             cold: Cold::of(stored),
             cold_due: BTreeSet::new(),
             unacked: Line::new(),
+            unacked_bytes: 0,
+            unacked_bytes_max: UNACKED_BYTES_MAX,
             last_handout: Handout::default(),
             acks: AckTimes::default(),
             attempts: BTreeMap::new(),
             turns: 0,
             lowest_turned: Seq::default(),
+            sinking: BTreeMap::new(),
             dying: BTreeMap::new(),
             dying_body_bytes: 0,
             stranded: None,
@@ -470,6 +488,7 @@ impl Queue {
         self.check_due()?;
         self.check_retries()?;
         self.check_stranded()?;
+        self.check_stubs()?;
         if !self.waiting_gets.is_empty() && !self.cold.is_asked() {
             return Err("a get waits and nothing is being read".to_owned());
         }
@@ -477,11 +496,16 @@ impl Queue {
     }
 
     fn check_counters(&self) -> Result<(), String> {
-        let unacked = self.unacked.values().map(|unacked| &unacked.ready);
+        let unacked = self.unacked.values();
+        let unacked = unacked.filter_map(|unacked| unacked.held.whole());
         let in_memory = self.ready.values().chain(unacked);
         let in_memory = in_memory.chain(self.dying.values());
         let in_memory = in_memory.chain(self.waiting().map(|(_, ready)| ready));
         let (mut messages, mut body_bytes) = (self.cold.messages(), self.cold.body_bytes());
+        for stub in self.stubs() {
+            messages += 1;
+            body_bytes += stub.body_bytes();
+        }
         for stored in in_memory.filter(|ready| ready.stored) {
             messages += 1;
             body_bytes += stored.message.body().len() as u64;
@@ -492,10 +516,14 @@ impl Queue {
                 self.state
             ));
         }
-        let in_memory = self.unacked.values().map(|unacked| &unacked.ready);
+        let in_memory = self.unacked.values();
+        let in_memory = in_memory.filter_map(|unacked| unacked.held.whole());
         let in_memory = in_memory.chain(self.ready.values());
         let in_memory = in_memory.chain(self.dying.values());
         let mut spilled = self.cold.spilled();
+        for stub in self.stubs() {
+            spilled.add_all(stub.spilled());
+        }
         for ready in in_memory.filter(|ready| ready.stored && !self.keeps(&ready.message)) {
             spilled.add(ready.message.body().len() as u64);
         }
@@ -538,9 +566,9 @@ impl Queue {
             return Err(format!("message {seq} is both ready and unacked"));
         }
         let ready = self.ready.iter();
-        let unacked = self.unacked.iter().map(|(seq, unacked)| {
-            let spot = self.spot(seq, &unacked.ready.message);
-            (spot, &unacked.ready)
+        let unacked = self.unacked.iter().filter_map(|(seq, unacked)| {
+            let ready = unacked.held.whole()?;
+            Some((self.spot(seq, &ready.message), ready))
         });
         let dying = self
             .dying
@@ -579,6 +607,7 @@ impl Queue {
             .map(|spot| spot.seq)
             .chain(turned.map(|_| self.lowest_turned))
             .chain(unacked)
+            .chain(self.sinking.keys().next().copied())
             .chain(self.dying.keys().next().copied())
             .chain(self.waiting().map(|(seq, _)| seq).next())
             .chain(self.cold.lowest())

@@ -80,8 +80,9 @@ impl Default for Options {
             // needed: messages are read past the cache.
             cache_bytes: 224 << 20,
             write_buffer_bytes: 32 << 20,
-            // Four write buffers: below that, the log would force flushes before pairs had time to vanish.
-            log_bytes_max: 128 << 20,
+            // Two write buffers, which is when they are flushed anyway: below that, the log would force flushes before pairs had
+            // time to vanish. A start after a kill puts back what is in it, some 3 ms of CPU for each MiB.
+            log_bytes_max: 64 << 20,
             // About a third of what a modest SSD writes.
             background_bytes_per_second: 128 << 20,
             accept_missing_commits: false,

@@ -6,7 +6,13 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Broker, QUEUE, data_dir, forget, put, put_queue, state};
+use common::{
+    Broker, QUEUE, data_dir, forget, log_files, put, put_in, put_queue, state, state_of,
+};
+use leveret_core::{
+    ids::{QueueId, Seq},
+    record::QueueState,
+};
 use leveret_store::{Options, Store, SyncMode};
 
 fn cpu_time() -> Duration {
@@ -195,4 +201,59 @@ fn reopen_with_a_backlog() {
         began.elapsed(),
         rss_kib() / 1024
     );
+}
+
+/// What a start after a kill has to put back into memory: rows of ten queues, in the small units of ten publishers.
+#[test]
+#[ignore = "prints numbers"]
+fn reopen_after_a_kill_with_ten_queues() {
+    let body = vec![b'x'; 1024];
+    for log_bytes_max in [128 << 20, 64 << 20, 32 << 20] {
+        let options = Options {
+            sync: SyncMode::Never,
+            log_bytes_max,
+            ..Options::default()
+        };
+        let dir = data_dir();
+        let mut broker = Broker::open_with(dir.path(), &options);
+        let queues: Vec<QueueId> = (1..=10).map(QueueId::new).collect();
+        broker.commit(queues.iter().map(|queue| put_queue(*queue)));
+        let (mut most, cpu, began) = (0, cpu_time(), Instant::now());
+        for seq in (0..50_000u64).step_by(5) {
+            for queue in &queues {
+                let puts = (seq..seq + 5).map(|seq| put_in(*queue, 0, seq, body.clone()));
+                let messages = seq + 5;
+                let state = QueueState {
+                    next: Seq::new(messages),
+                    messages,
+                    ..QueueState::default()
+                };
+                broker.send(puts.chain([state_of(*queue, state)]), seq, false);
+            }
+            broker.wait_for(seq);
+            if seq % 1000 == 0 {
+                most = most.max(log_bytes(dir.path()));
+            }
+        }
+        let (cpu, took) = (cpu_time() - cpu, began.elapsed());
+        drop(broker);
+        let left = log_bytes(dir.path());
+        let (began, cpu_open) = (Instant::now(), thread_cpu());
+        let (store, recovered) = Store::open(dir.path(), &options).unwrap();
+        let (opened, cpu_open) = (began.elapsed(), thread_cpu() - cpu_open);
+        println!(
+            "log of {} MiB at most: filled in {took:?} ({cpu:?} CPU), log {} MiB at most, {} MiB at the end; opened in \
+             {opened:?} ({cpu_open:?} CPU): {}",
+            log_bytes_max >> 20,
+            most >> 20,
+            left >> 20,
+            recovered.report
+        );
+        drop(store);
+    }
+}
+
+fn log_bytes(dir: &std::path::Path) -> u64 {
+    let logs = log_files(dir).into_iter();
+    logs.filter_map(|log| Some(log.metadata().ok()?.len())).sum()
 }

@@ -12,7 +12,7 @@ use leveret_wire::{
     value::{FieldValue, ShortString},
 };
 
-use super::{Effects, Queue, Ready};
+use super::{Effects, Queue};
 use crate::{
     arguments::AttemptCounting,
     ids::{Seq, Timestamp},
@@ -83,15 +83,14 @@ impl Queue {
         counts && u64::from(counting.counted(attempts)) > limit
     }
 
-    /// The message stays, and what is counted of it is written down.
+    /// The message stays, and what is counted of it is written down if it is `stored` for good.
     pub(super) fn keep_attempts(
         &mut self,
         seq: Seq,
-        ready: &Ready,
+        stored: bool,
         attempts: Attempts,
         effects: &mut Effects,
     ) {
-        let stored = ready.stored && self.keeps(&ready.message);
         self.attempts.insert(seq, Count { attempts, stored });
         if stored {
             effects.writes.push(Write::Attempts {
@@ -111,25 +110,27 @@ impl Queue {
         }
     }
 
-    /// Nothing is cold any more that came back once: what is not in memory is gone.
+    /// Nothing is cold any more that came back before the start: what is not known by its place is gone.
     pub(super) fn forget_lost_attempts(&mut self, effects: &mut Effects) {
         if self.attempts.is_empty() {
             return;
         }
-        let in_memory = self.in_memory();
+        let known = self.known_places();
         let counted = self.attempts.keys().copied();
-        let lost: Vec<Seq> = counted.filter(|seq| !in_memory.contains(seq)).collect();
+        let lost: Vec<Seq> = counted.filter(|seq| !known.contains(seq)).collect();
         for seq in lost {
             self.forget_attempts(seq, effects);
         }
     }
 
-    fn in_memory(&self) -> BTreeSet<Seq> {
+    fn known_places(&self) -> BTreeSet<Seq> {
         let ready = self.ready.keys().map(|spot| spot.seq);
         ready
             .chain(self.unacked.keys())
+            .chain(self.sinking.keys().copied())
             .chain(self.dying.keys().copied())
             .chain(self.waiting().map(|(seq, _)| seq))
+            .chain(self.cold.returned().keys().map(|spot| spot.seq))
             .collect()
     }
 
@@ -151,10 +152,10 @@ impl Queue {
         if self.attempts.is_empty() {
             return Ok(());
         }
-        let in_memory = self.in_memory();
+        let known = self.known_places();
         let may_be_cold = |seq: &Seq| !self.cold.is_empty() && *seq < self.restored_until;
         let mut counted = self.attempts.keys();
-        match counted.find(|seq| !in_memory.contains(seq) && !may_be_cold(seq)) {
+        match counted.find(|seq| !known.contains(seq) && !may_be_cold(seq)) {
             Some(seq) => Err(format!("attempts are counted of {seq}, which is not there")),
             None => Ok(()),
         }

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Effects, Queue, Ready, Refilled, Spot, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX, spill::Spilled,
+    Effects, Queue, Ready, Refilled, Spot, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX,
+    returned::Returned,
+    spill::Spilled,
+    stub::{Run, Stub},
 };
 use crate::{
     ids::{QueueId, Seq, Timestamp},
@@ -211,7 +214,9 @@ pub(super) struct Cold {
     /// What came since then in a queue with priorities, by class.
     levels: BTreeMap<u8, ColdRange>,
     has_priorities: bool,
-    /// In all ranges.
+    /// What came back, wherever it stands.
+    returned: Returned,
+    /// In all ranges, and returned.
     messages: u64,
     body_bytes: u64,
     /// What was asked for; the answer is still to come.
@@ -227,6 +232,10 @@ pub(super) enum Asked {
     Head { class: Option<u8>, until: Seq },
     /// Some of them are due.
     Due { class: u8, from: Seq, until: Seq },
+    /// Some of them came back, and are to be handed out.
+    Returned(Run),
+    /// Some of them are dead, and are to go elsewhere.
+    Sinking(Run),
 }
 
 impl Cold {
@@ -248,6 +257,7 @@ impl Cold {
             },
             levels: BTreeMap::new(),
             has_priorities: false,
+            returned: Returned::new(),
             messages: stored.messages,
             body_bytes: stored.body_bytes,
             asked: None,
@@ -265,7 +275,35 @@ impl Cold {
 
     /// Those that end with the process.
     pub(super) const fn spilled(&self) -> Spilled {
-        self.range.spilled
+        let mut spilled = self.range.spilled;
+        spilled.add_all(self.returned.spilled());
+        spilled
+    }
+
+    /// What came back.
+    pub(super) const fn returned(&self) -> &Returned {
+        &self.returned
+    }
+
+    /// A message comes back whose body is on disk only.
+    pub(super) fn put_back(&mut self, spot: Spot, stub: Stub) {
+        self.messages += 1;
+        self.body_bytes += stub.body_bytes();
+        self.returned.insert(spot, stub);
+    }
+
+    /// One that came back comes into memory, or is gone.
+    pub(super) fn take_returned(&mut self, spot: Spot) -> Option<Stub> {
+        let stub = self.returned.remove(spot)?;
+        self.messages -= 1;
+        self.body_bytes -= stub.body_bytes();
+        Some(stub)
+    }
+
+    pub(super) fn take_all_returned(&mut self) -> Vec<(Spot, Stub)> {
+        self.messages -= self.returned.len();
+        self.body_bytes -= self.returned.body_bytes();
+        self.returned.take_all()
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -298,16 +336,17 @@ impl Cold {
             return None;
         }
         let of_level = self.levels.values().next().and_then(ColdRange::first);
-        match (self.range.first(), of_level) {
-            (Some(range), Some(level)) => Some(range.min(level)),
-            (first, None) | (None, first) => first,
-        }
+        let firsts = [self.range.first(), of_level, self.returned.first()];
+        firsts.into_iter().flatten().min()
     }
 
     /// Below this position nothing is cold.
     pub(super) fn lowest(&self) -> Option<Seq> {
         let of_levels = self.levels.values().filter_map(ColdRange::lowest);
-        of_levels.chain(self.range.lowest()).min()
+        of_levels
+            .chain(self.range.lowest())
+            .chain(self.returned.lowest())
+            .min()
     }
 
     /// How many there are of each priority; of a queue with priorities only what came since the start.
@@ -315,7 +354,12 @@ impl Cold {
         let range = (!self.has_priorities).then_some((0, self.range.messages));
         let of_level =
             |(class, level): (&u8, &ColdRange)| (Spot::LAST_CLASS - class, level.messages);
-        range.into_iter().chain(self.levels.iter().map(of_level))
+        let of_returned = |spot: Spot| (spot.priority(), 1);
+        let levels = self.levels.iter().map(of_level);
+        range
+            .into_iter()
+            .chain(levels)
+            .chain(self.returned.keys().map(of_returned))
     }
 
     /// Whether a stored message of this place is on disk only.
@@ -330,7 +374,7 @@ impl Cold {
         if self.has_priorities {
             self.levels.contains_key(&spot.class())
         } else {
-            !self.is_empty()
+            !self.range.is_empty()
         }
     }
 
@@ -354,8 +398,11 @@ impl Cold {
         self.asked = Some(asked);
     }
 
-    /// A message somewhere in the ranges is gone.
-    pub(super) fn remove(&mut self, spot: Spot, body_bytes: u64, is_kept: bool) {
+    /// A message somewhere in it is gone; whether it had come back.
+    pub(super) fn remove(&mut self, spot: Spot, body_bytes: u64, is_kept: bool) -> bool {
+        if self.take_returned(spot).is_some() {
+            return true;
+        }
         self.has_gaps = true;
         let level = self.levels.get_mut(&spot.class());
         match level.filter(|level| level.covers(spot)) {
@@ -369,10 +416,13 @@ impl Cold {
         }
         self.messages -= 1;
         self.body_bytes -= body_bytes;
+        false
     }
 
-    /// Empties the ranges and says what they were. A read of them may still be under way.
+    /// Empties the ranges and says what they were. A read of them may still be under way. What came back is taken
+    /// before, or is nobody's business any more.
     pub(super) fn take_all(&mut self) -> Vec<ColdRange> {
+        self.returned = Returned::new();
         let mut taken: Vec<ColdRange> = std::mem::take(&mut self.levels).into_values().collect();
         if !self.range.is_empty() {
             taken.push(self.range);
@@ -446,17 +496,21 @@ impl Queue {
         let Some(first) = self.cold.from() else {
             return;
         };
-        let level = self.cold.levels.get(&first.class());
-        let level = level.filter(|level| level.first() == Some(first));
-        let until = level.unwrap_or(&self.cold.range).until;
-        let class = level.map(|_| first.class());
-        self.cold.ask(Asked::Head { class, until });
         // It may be full of what comes later than these rows.
         let window = if self.window.is_low() {
             self.window
         } else {
             Window::default()
         };
+        if self.cold.returned.first() == Some(first) {
+            self.read_returned(WINDOW_BYTES_MAX - window.bytes, effects);
+            return;
+        }
+        let level = self.cold.levels.get(&first.class());
+        let level = level.filter(|level| level.first() == Some(first));
+        let until = level.unwrap_or(&self.cold.range).until;
+        let class = level.map(|_| first.class());
+        self.cold.ask(Asked::Head { class, until });
         effects.refill = Some(Refill {
             queue: self.id,
             priority: first.priority(),
@@ -482,6 +536,19 @@ impl Queue {
             Some(Asked::Head { class, until }) => (class, until),
             Some(Asked::Due { class, from, until }) => {
                 self.due_read(refilled, class, from, until, effects);
+                self.serve_gets(effects);
+                return;
+            }
+            Some(Asked::Returned(run)) => {
+                self.arrived.clear();
+                self.returned_read(refilled, run, effects);
+                self.read_sinking(effects);
+                self.serve_gets(effects);
+                return;
+            }
+            Some(Asked::Sinking(run)) => {
+                self.arrived.clear();
+                self.sinking_read(refilled, run, effects);
                 self.serve_gets(effects);
                 return;
             }
@@ -538,8 +605,10 @@ impl Queue {
         // Without this the queue would ask for them for ever.
         let next = next.unwrap_or(asked_until);
         if let Some(missing) = self.cold.skip_to(class, next, next_class) {
-            self.cold_due
-                .retain(|(_, spot)| Some(spot.class()) != class && class.is_some());
+            let returned = self.cold.returned();
+            self.cold_due.retain(|(_, spot)| {
+                (Some(spot.class()) != class && class.is_some()) || returned.contains(*spot)
+            });
             if class.is_none() {
                 self.drop_cold_retrying();
                 self.forget_lost_attempts(effects);
@@ -548,6 +617,7 @@ impl Queue {
             effects.missing += missing.messages;
         }
         self.forget_leftovers(effects);
+        self.read_sinking(effects);
         self.serve_gets(effects);
     }
 }

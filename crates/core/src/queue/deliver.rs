@@ -119,6 +119,9 @@ impl Queue {
                 self.ask_refill(effects);
             }
         }
+        if !self.sinking.is_empty() {
+            self.read_sinking(effects);
+        }
         self.read_ahead(effects);
         false
     }
@@ -237,7 +240,8 @@ impl Queue {
         if no_ack {
             self.forget(spot, &ready, effects);
         } else {
-            self.unacked.insert(spot.seq, Unacked { holder, ready });
+            let held = self.held(spot, ready);
+            self.unacked.insert(spot.seq, Unacked { holder, held });
         }
     }
 }

@@ -7,7 +7,7 @@
 //! its own takes care of. A queue declared with `x-expiry: lazy` looks at its head only, a quorum queue
 //! at the head of each priority, as RabbitMQ does.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     DeathReason, Effects, Queue, Ready, Refill, Refilled, Spot, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX,
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Dead messages on their way elsewhere from which on no more of the backlog is read only to die: they wait on disk.
-const DYING_READ_MAX: usize = 2 * WINDOW_ROWS_MAX;
+pub(super) const DYING_READ_MAX: usize = 2 * WINDOW_ROWS_MAX;
 
 impl Queue {
     /// When the queue is to be sent the next [`super::Command::Tick`] at the latest.
@@ -155,7 +155,8 @@ impl Queue {
         // A quorum queue has priorities without asking for them: mostly there is only one.
         let has_priorities =
             self.settings.max_priority > 0 && self.settings.queue_type != QueueType::Quorum;
-        let is_next_unknown = self.window.is_empty() || has_priorities;
+        let is_next_unknown =
+            self.window.is_empty() || has_priorities || self.cold.returned().len() > 0;
         let is_next_wanted = self.settings.message_ttl_millis.is_some()
             && self
                 .cold
@@ -214,21 +215,24 @@ impl Queue {
         effects: &mut Effects,
     ) {
         self.arrived.clear();
+        let turned = self.turned_and_over(class);
         for row in refilled.rows {
             if self.is_leftover(row.seq, &row.message) {
                 // Met again when it is read in turn.
                 continue;
             }
-            let spot = self.spot(row.seq, &row.message);
+            let spot = turned.get(&row.seq).copied();
+            let spot = spot.unwrap_or_else(|| self.spot(row.seq, &row.message));
             let due = self.due_of(row.enqueued_at, &row.message);
             if due > self.now || !self.cold_due.remove(&(due, spot)) {
                 continue;
             }
             let is_kept = self.keeps(&row.message);
             let body_bytes = row.message.body().len() as u64;
-            self.cold.remove(spot, body_bytes, is_kept);
+            let has_returned = self.cold.remove(spot, body_bytes, is_kept);
             let ready = Ready {
-                redelivered: row.seq < self.redelivered_below
+                redelivered: has_returned
+                    || row.seq < self.redelivered_below
                     || self.attempts.contains_key(&row.seq)
                     || row.message.was_delivered(),
                 message: row.message,
@@ -243,6 +247,17 @@ impl Queue {
         self.cold_due.retain(|(due, spot)| {
             *due > now || spot.class() != class || !(from..seen_until).contains(&spot.seq)
         });
+    }
+
+    /// Places of those whose time is over of what came back to the front, while it is on disk.
+    fn turned_and_over(&self, class: u8) -> BTreeMap<Seq, Spot> {
+        let first = self.cold.returned().first();
+        if first.is_none_or(|first| !first.has_turn()) {
+            return BTreeMap::new();
+        }
+        let over = self.cold_due.iter().take_while(|(due, _)| *due <= self.now);
+        let turned = over.filter(|(_, spot)| spot.has_turn() && spot.class() == class);
+        turned.map(|(_, spot)| (spot.seq, *spot)).collect()
     }
 
     pub(super) fn check_due(&self) -> Result<(), String> {

@@ -70,7 +70,7 @@ impl Queue {
         let mut body_bytes = self.ready_bytes() + message.body().len() as u64;
         if self.settings.dead_letter_at_least_once {
             // They may stay for long.
-            messages += self.dying.len() as u64;
+            messages += (self.dying.len() + self.sinking.len()) as u64;
             body_bytes += self.dying_body_bytes;
         }
         self.settings.is_too_much(messages, body_bytes)

@@ -96,11 +96,14 @@ impl Queue {
     /// What there is at this moment. Looks at every unacked message.
     #[must_use]
     pub fn report(&self) -> Report {
-        let unacked = self.unacked.values();
-        let unacked_bytes = unacked
-            .map(|unacked| unacked.ready.message.body().len() as u64)
-            .sum();
+        let (mut unacked_bytes, mut unacked_in_memory) = (0, 0);
+        for unacked in self.unacked.values() {
+            let bytes = unacked.held.body_bytes();
+            unacked_bytes += bytes;
+            unacked_in_memory += unacked.held.whole().map_or(0, |_| bytes);
+        }
         let head = self.ready.first();
+        let head = head.filter(|(spot, _)| self.cold.from().is_none_or(|cold| *spot < cold));
         let head = head.and_then(|(_, ready)| ready.message.decoded_properties().timestamp);
         Report {
             depth: self.depth(),
@@ -109,7 +112,7 @@ impl Queue {
             ready_bytes: self.ready_body_bytes + self.cold.body_bytes(),
             unacked_bytes,
             ready_in_memory: self.ready.len() as u64,
-            memory_bytes: self.ready_body_bytes + unacked_bytes,
+            memory_bytes: self.ready_body_bytes + unacked_in_memory,
             stored: self.state.messages,
             stored_bytes: self.state.body_bytes,
             head_timestamp_secs: head.map(|timestamp| timestamp.0),
@@ -123,7 +126,7 @@ impl Queue {
             delivery_limit: self.settings.delivery_limit,
             retrying: self.retrying(),
             returned: self.ready.keys().take_while(|spot| spot.has_turn()).count() as u64,
-            dying: self.dying.len() as u64,
+            dying: (self.dying.len() + self.sinking.len()) as u64,
             dying_bytes: self.dying_body_bytes,
             segments: 0,
         }

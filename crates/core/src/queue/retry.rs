@@ -188,6 +188,18 @@ impl Queue {
         }
     }
 
+    /// What was held back on disk was not found there.
+    pub(super) fn drop_retrying_one(&mut self, seq: Seq) {
+        let Some(retries) = &mut self.retries else {
+            return;
+        };
+        if retries.cold.remove(&seq)
+            && let Some(count) = self.attempts.get(&seq)
+        {
+            retries.due.remove(&(count.attempts.due, seq));
+        }
+    }
+
     pub(super) fn check_retries(&self) -> Result<(), String> {
         let Some(retries) = &self.retries else {
             return Ok(());

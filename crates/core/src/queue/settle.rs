@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 
 use super::{
-    Answer, ConsumerSettings, DeathReason, Effects, Holder, Outcome, Queue, Ready, Spot, Unacked,
-    cold::Window, spill::Spilled,
+    Answer, ConsumerSettings, DeathReason, Effects, Held, Holder, Outcome, Queue, Ready, Spot,
+    Unacked, cold::Window, spill::Spilled,
 };
 use crate::{
     arguments::QueueType,
@@ -38,12 +38,19 @@ impl Queue {
         if let Some(consumer) = unacked.consumer() {
             self.consumers.give_back(consumer);
         }
-        let spot = self.spot(seq, &unacked.ready.message);
-        // Wherever it goes from here, somebody has had it.
-        let ready = Ready {
-            redelivered: true,
-            ..unacked.ready
+        let mut ready = match unacked.held {
+            Held::Whole(ready) => ready,
+            Held::OnDisk(stub) => {
+                self.end_stub(seq, stub, outcome, effects);
+                return;
+            }
         };
+        if ready.stored {
+            self.unacked_bytes -= ready.message.memory_bytes();
+        }
+        let spot = self.spot(seq, &ready.message);
+        // Wherever it goes from here, somebody has had it.
+        ready.redelivered = true;
         match outcome {
             Outcome::Acked => {
                 self.counters.ack += 1;
@@ -69,7 +76,8 @@ impl Queue {
                 until = self.held_until(spot.seq, attempts, is_failure);
             }
             attempts.due = until.unwrap_or_default();
-            self.keep_attempts(spot.seq, &ready, attempts, effects);
+            let is_kept = ready.stored && self.keeps(&ready.message);
+            self.keep_attempts(spot.seq, is_kept, attempts, effects);
         }
         match until {
             _ if is_over => self.die(spot, ready, DeathReason::Expired, effects),
@@ -174,6 +182,7 @@ impl Queue {
             self.forget(spot, &ready, effects);
         }
         self.cold_due.clear();
+        self.forget_returned(effects);
         self.has_leftovers &= self.cold.is_empty();
         for range in self.cold.take_all() {
             self.count_forgotten(range.messages, range.body_bytes, range.spilled);
@@ -231,6 +240,8 @@ impl Queue {
         self.spilled = Spilled::default();
         self.due.clear();
         self.unacked.clear();
+        self.unacked_bytes = 0;
+        self.sinking.clear();
         self.dying.clear();
         self.dying_body_bytes = 0;
         self.stranded = None;
@@ -259,9 +270,10 @@ impl Queue {
     }
 
     /// Before all that is in order, behind what came back before it.
-    fn take_turn(&mut self, spot: Spot) -> Spot {
-        let first = self.ready.first();
-        let is_alone = first.is_none_or(|(first, _)| !first.has_turn());
+    pub(super) fn take_turn(&mut self, spot: Spot) -> Spot {
+        let first = self.ready.first().map(|(first, _)| first);
+        let mut firsts = first.into_iter().chain(self.cold.returned().first());
+        let is_alone = !firsts.any(Spot::has_turn);
         if is_alone || spot.seq < self.lowest_turned {
             self.lowest_turned = spot.seq;
         }

@@ -33,6 +33,11 @@ impl Spilled {
         self.body_bytes += body_bytes;
     }
 
+    pub(super) const fn add_all(&mut self, spilled: Self) {
+        self.messages += spilled.messages;
+        self.body_bytes += spilled.body_bytes;
+    }
+
     pub(super) const fn remove(&mut self, spilled: Self) {
         self.messages -= spilled.messages;
         self.body_bytes -= spilled.body_bytes;

@@ -35,3 +35,4 @@ mod shared_prefetch;
 mod single_active_consumer;
 mod spilling;
 mod stranded;
+mod unacked_on_disk;

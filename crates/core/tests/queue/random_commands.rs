@@ -135,6 +135,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// What is unacked is on disk only, or some of it, or all of it is in memory.
+fn unacked_bytes_max() -> impl Strategy<Value = usize> {
+    prop_oneof![Just(0), Just(600_000), Just(usize::MAX)]
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Ready,
@@ -183,6 +188,7 @@ struct Batch {
 struct World {
     durable: bool,
     settings: QueueSettings,
+    unacked_bytes_max: usize,
     queue: Queue,
     twin: Queue,
     effects: Effects,
@@ -219,14 +225,19 @@ struct World {
 }
 
 impl World {
-    fn new(durable: bool, settings: QueueSettings) -> Self {
-        let queue = || Queue::new(QUEUE, durable).with_settings(settings.clone());
+    fn new(durable: bool, settings: QueueSettings, unacked_bytes_max: usize) -> Self {
+        let queue = || {
+            Queue::new(QUEUE, durable)
+                .with_settings(settings.clone())
+                .with_unacked_bytes_max(unacked_bytes_max)
+        };
         let is_quorum = settings.queue_type == QueueType::Quorum;
         Self {
             durable,
             queue: queue(),
             twin: queue(),
             settings,
+            unacked_bytes_max,
             effects: Effects::default(),
             twin_effects: Effects::default(),
             now: 0,
@@ -767,6 +778,7 @@ impl World {
             Queue::recovered(QUEUE, true, state)
                 .with_settings(self.settings.clone())
                 .with_attempts(Timestamp::default(), self.store.attempts())
+                .with_unacked_bytes_max(self.unacked_bytes_max)
         };
         (self.queue, self.twin) = (queue(), queue());
         self.late.clear();
@@ -1016,9 +1028,10 @@ fn number(message: &Message) -> u64 {
 proptest! {
     #[test]
     fn a_durable_queue_does_what_a_list_of_messages_does(
-        steps in prop::collection::vec(step(), 1..150)
+        steps in prop::collection::vec(step(), 1..150),
+        unacked_bytes_max in unacked_bytes_max(),
     ) {
-        let mut world = World::new(true, QueueSettings::default());
+        let mut world = World::new(true, QueueSettings::default(), unacked_bytes_max);
         for step in steps {
             world.take(step);
         }
@@ -1029,12 +1042,13 @@ proptest! {
     fn a_quorum_queue_hands_out_first_what_came_back_and_counts_it(
         steps in prop::collection::vec(step(), 1..150),
         limit in prop::option::of(0..4_u64),
+        unacked_bytes_max in unacked_bytes_max(),
     ) {
         let arguments = FieldTable::new().with("x-queue-type", FieldValue::text("quorum"));
         let mut world = World::new(true, QueueSettings {
             delivery_limit: limit,
             ..QueueSettings::of(&arguments)
-        });
+        }, unacked_bytes_max);
         for step in steps {
             world.take(step);
         }
@@ -1047,6 +1061,7 @@ proptest! {
         limit in prop::option::of(0..4_u64),
         max_priority in 0..4_u8,
         counts_all in any::<bool>(),
+        unacked_bytes_max in unacked_bytes_max(),
     ) {
         let counting = if counts_all { AttemptCounting::All } else { AttemptCounting::Failures };
         let mut world = World::new(true, QueueSettings {
@@ -1054,7 +1069,7 @@ proptest! {
             delivery_limit: limit,
             attempt_counting: Some(counting),
             ..QueueSettings::default()
-        });
+        }, unacked_bytes_max);
         for step in steps {
             world.take(step);
         }
@@ -1063,9 +1078,10 @@ proptest! {
 
     #[test]
     fn a_transient_queue_does_what_a_list_of_messages_does(
-        steps in prop::collection::vec(step(), 1..60)
+        steps in prop::collection::vec(step(), 1..60),
+        unacked_bytes_max in unacked_bytes_max(),
     ) {
-        let mut world = World::new(false, QueueSettings::default());
+        let mut world = World::new(false, QueueSettings::default(), unacked_bytes_max);
         for step in steps {
             world.take(step);
         }

@@ -124,10 +124,11 @@ proptest! {
     #[test]
     fn nothing_is_lost_and_nothing_stays(
         settings in settings(),
-        steps in prop::collection::vec(step(), 1..80)
+        steps in prop::collection::vec(step(), 1..80),
+        unacked_bytes_max in prop_oneof![Just(0), Just(600_000), Just(usize::MAX)],
     ) {
         let keeps_all = settings.dead_letter.is_some();
-        let mut queue = QueueScenario::with(settings);
+        let mut queue = QueueScenario::with(settings).with_unacked_bytes_max(unacked_bytes_max);
         let mut published = BTreeSet::new();
         // Acked, purged, or arrived elsewhere.
         let mut gone = BTreeSet::new();

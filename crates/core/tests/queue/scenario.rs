@@ -14,7 +14,7 @@ use leveret_core::{
     message::{Life, Message, MessageParts},
     queue::{
         Answer, Command, Confirm, ConsumerSettings, DeathReason, Depth, Effects, Outcome, Overdue,
-        Queue, Refill, Refilled, RequestId, Transfer,
+        Queue, Refill, Refilled, RequestId, Transfer, UNACKED_BYTES_MAX,
     },
     record::Write,
 };
@@ -63,6 +63,7 @@ pub(crate) struct QueueScenario {
     queue: Queue,
     durable: bool,
     settings: QueueSettings,
+    unacked_bytes_max: usize,
     effects: Effects,
     store: Store,
     /// Not committed yet.
@@ -116,6 +117,7 @@ impl QueueScenario {
             queue,
             durable,
             settings,
+            unacked_bytes_max: UNACKED_BYTES_MAX,
             effects: Effects::default(),
             store: Store::new(QUEUE, durable).of_quorum(is_quorum),
             batches: VecDeque::new(),
@@ -139,6 +141,13 @@ impl QueueScenario {
             now: 1,
             dead: Vec::new(),
         }
+    }
+
+    /// The same with another bound on what is unacked and in memory.
+    pub(crate) fn with_unacked_bytes_max(mut self, bytes: usize) -> Self {
+        self.unacked_bytes_max = bytes;
+        self.queue = self.queue.with_unacked_bytes_max(bytes);
+        self
     }
 
     // Publishers.
@@ -668,7 +677,8 @@ impl QueueScenario {
         let state = self.store.recover();
         self.queue = Queue::recovered(QUEUE, self.durable, state)
             .with_settings(self.settings.clone())
-            .with_attempts(Timestamp::new(self.now), self.store.attempts());
+            .with_attempts(Timestamp::new(self.now), self.store.attempts())
+            .with_unacked_bytes_max(self.unacked_bytes_max);
         self.effects = Effects::default();
         self.commits_late = false;
         self.reads_late = false;
