@@ -6,9 +6,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{
-    Broker, QUEUE, data_dir, forget, log_files, put, put_in, put_queue, state, state_of,
-};
+use common::{Broker, QUEUE, data_dir, forget, log_files, put, put_in, put_queue, state, state_of};
 use leveret_core::{
     ids::{QueueId, Seq},
     record::QueueState,
@@ -255,5 +253,6 @@ fn reopen_after_a_kill_with_ten_queues() {
 
 fn log_bytes(dir: &std::path::Path) -> u64 {
     let logs = log_files(dir).into_iter();
-    logs.filter_map(|log| Some(log.metadata().ok()?.len())).sum()
+    logs.filter_map(|log| Some(log.metadata().ok()?.len()))
+        .sum()
 }

@@ -162,7 +162,10 @@ impl Queue {
         let bodies = self.dying.values();
         let body_bytes: u64 = bodies.map(|ready| ready.message.body().len() as u64).sum();
         let sinking = self.sinking.values();
-        let body_bytes = body_bytes + sinking.map(|sinking| sinking.stub.body_bytes()).sum::<u64>();
+        let body_bytes = body_bytes
+            + sinking
+                .map(|sinking| sinking.stub.body_bytes())
+                .sum::<u64>();
         if body_bytes != self.dying_body_bytes {
             return Err(format!("{} dying bytes are counted", self.dying_body_bytes));
         }

@@ -11,8 +11,8 @@
 //! What is read again is told by its place: rows of others may stand between those that are wanted.
 
 use super::{
-    Asked, Count, DYING_READ_MAX, DeathReason, Effects, Outcome, Queue, Ready, Refill, Refilled, Spot,
-    WINDOW_BYTES_MAX, WINDOW_ROWS_MAX, spill::Spilled,
+    Asked, Count, DYING_READ_MAX, DeathReason, Effects, Outcome, Queue, Ready, Refill, Refilled,
+    Spot, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX, spill::Spilled,
 };
 use crate::{
     arguments::QueueType,
@@ -134,7 +134,13 @@ impl Queue {
 
     /// A delivery ended of which no body is in memory. Its consumer has its credit back.
     #[cold]
-    pub(super) fn end_stub(&mut self, seq: Seq, stub: Stub, outcome: Outcome, effects: &mut Effects) {
+    pub(super) fn end_stub(
+        &mut self,
+        seq: Seq,
+        stub: Stub,
+        outcome: Outcome,
+        effects: &mut Effects,
+    ) {
         match outcome {
             Outcome::Acked => {
                 self.counters.ack += 1;
@@ -337,11 +343,17 @@ impl Queue {
     }
 
     pub(super) fn check_stubs(&self) -> Result<(), String> {
-        let whole = self.unacked.values().filter_map(|unacked| unacked.held.whole());
+        let whole = self
+            .unacked
+            .values()
+            .filter_map(|unacked| unacked.held.whole());
         let stored = whole.filter(|ready| ready.stored);
         let bytes: usize = stored.map(|ready| ready.message.memory_bytes()).sum();
         if bytes != self.unacked_bytes {
-            return Err(format!("{} unacked bytes are counted, not {bytes}", self.unacked_bytes));
+            return Err(format!(
+                "{} unacked bytes are counted, not {bytes}",
+                self.unacked_bytes
+            ));
         }
         for spot in self.cold.returned().keys() {
             let seq = spot.seq;

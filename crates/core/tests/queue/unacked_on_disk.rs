@@ -37,7 +37,10 @@ fn memory_does_not_grow_with_what_a_consumer_holds() {
     queue.expect_depth(0, 40);
     let report = queue.queue().report();
     assert_eq!(report.unacked_bytes, 40 * (UNACKED_BYTES_MAX as u64 / 10));
-    assert!(report.memory_bytes <= UNACKED_BYTES_MAX as u64, "{report:?}");
+    assert!(
+        report.memory_bytes <= UNACKED_BYTES_MAX as u64,
+        "{report:?}"
+    );
     queue.ack_all();
     queue.expect_stored([""; 0]);
     assert_eq!(queue.queue().report().unacked_bytes, 0);
@@ -141,11 +144,18 @@ fn many_rejected_ones_are_read_as_fast_as_they_go() {
             break;
         }
         assert!(dead.len() <= 2 * WINDOW_ROWS_MAX, "{} at once", dead.len());
-        let gone = dead.iter().map(|(seq, _)| Command::Transferred { seq: *seq });
+        let gone = dead
+            .iter()
+            .map(|(seq, _)| Command::Transferred { seq: *seq });
         queue.together(gone.collect());
         arrived.extend(dead.into_iter().map(|(_, label)| label));
     }
-    assert!(arrived.iter().cloned().eq((0..total).map(|number| number.to_string())));
+    assert!(
+        arrived
+            .iter()
+            .cloned()
+            .eq((0..total).map(|number| number.to_string()))
+    );
     queue.expect_stored([""; 0]);
 }
 
