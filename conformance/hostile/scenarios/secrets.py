@@ -9,7 +9,7 @@ import socket
 import stat
 import subprocess
 
-from peer import Api, Peer, raw_http, until
+from peer import PATIENCE, Api, Peer, raw_http, until
 
 MARK = "pl4nted-s3cret"
 
@@ -53,6 +53,25 @@ def sc42_no_secret_is_ever_told(case):
     # SC43: definitions carry hashes, for administrators only.
     status, _ = Api(broker, "user", f"{MARK}-password").call("GET", "/api/definitions")
     assert status == 401
+
+
+def sc37_tokens_that_cannot_be_checked_keep_the_broker_from_starting(case):
+    """A key that cannot be read, or one that would have to be fetched, is told at the start and nobody is let in."""
+    (case.scratch / "nothing.pem").write_text("nothing")
+    for options, told in (
+        (["--oauth2-jwks-uri", "https://127.0.0.1:1/keys"], "keys are not fetched"),
+        (["--oauth2-issuer", "https://127.0.0.1:1"], "keys are not fetched"),
+        (["--oauth2-signing-keys", f"key={case.scratch}/missing.pem"], "cannot read the signing key key"),
+        (["--oauth2-signing-keys", f"key={case.scratch}/nothing.pem"], "is no public key and no certificate in PEM"),
+        (["--oauth2-algorithms", "none,rs1"], "allowed is rs256"),
+    ):
+        place = ["--data-dir", case.scratch / "never", "--listen", "127.0.0.1:0", "--http-listen", "off"]
+        command = [os.environ["LEVERET_BIN"], *map(str, place), "--auth-backends", "oauth2,internal", *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        assert done.returncode != 0 and told in done.stdout + done.stderr, (options, done.stderr[-300:])
+    broker = case.broker("--auth-backends", "ldap,internal")
+    assert "there is no auth backend" in broker.logged()
+    Peer(broker.port).open()
 
 
 def sc41_odd_stored_hashes_are_refused(case):

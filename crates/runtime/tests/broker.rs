@@ -757,7 +757,7 @@ async fn a_backlog_that_is_on_the_disk_is_read_past_all_that_waits_to_be_written
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bug_in_one_queue_ends_that_queue_until_the_next_start_and_no_other() {
+async fn sc58_a_bug_in_one_queue_ends_that_queue_until_the_next_start_and_no_other() {
     let dir = TempDir::new().expect("a directory");
     let broker = Scenario::start(dir.path());
     let queue = broker.declare("q", |_| {}).await;
