@@ -74,6 +74,33 @@ def what_a_consumer_holds_is_on_disk_and_comes_back_in_order(case):
     broker.stop()
 
 
+@scenario("FM28")
+def what_is_rejected_of_all_that_a_consumer_holds_goes_to_the_dead_letter_queue_whole(case):
+    total = case.rounds(6000, 200_000)
+    broker, history = case.broker().start(), History()
+    declare(broker, "dead")
+    dead_letter = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    declare(broker, "jobs", **dead_letter)
+    Publisher(broker.port, history, "jobs", size=1024, window=2000).publish_all(total, limit=1000)
+    holder = Holder(broker.port, "jobs").hold(total)
+    for tag in range(1, total + 1, 2):
+        holder.send("basic.reject", delivery_tag=tag, requeue=False)
+    if case.random.random() < 0.5:
+        asker = Client(broker.port)
+        wait_for(lambda: asker.count("dead") == total // 2, 120, "all of them are dead")
+    else:
+        time.sleep(case.random.uniform(0.0, 0.5))
+    history.crashed()
+    broker.kill()
+    broker.start()
+    left = drain(broker.port, history, "jobs")
+    dead = drain(broker.port, history, "dead")
+    assert left >= total // 2 and left + dead >= total, f"{left} and {dead} of {total}"
+    history.check(in_order=False)
+    case.note(f"{left} left, {dead} dead of {total}")
+    broker.stop()
+
+
 class Hoarder(Consumer):
     """Holds what it gets, acks some of it now and then, and gives the rest back by going."""
 
