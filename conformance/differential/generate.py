@@ -379,6 +379,9 @@ class Generator:
                 properties["headers"] = words.header_table(self.dice, self.dice.choice([0, 1, 2, 3]))
             if self.exchanges.get(exchange, {}).get("type") == "x-recent-history" and self.chance(0.2):
                 properties["headers"] = {words.NO_STORE: self.dice.choice([True, False, "true", 1])}
+            if properties.get("expiration") == "0" and "priority" in properties:
+                # At the head by its priority alone, RabbitMQ may hand it out although its time is over.
+                del properties["expiration"]
             if self.profile.queue_type:
                 # Text that is none makes RabbitMQ fail with 541 on these types.
                 key = "k1" if key == "\udcff" else key
