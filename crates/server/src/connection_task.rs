@@ -60,12 +60,15 @@ pub(crate) struct Accepted {
 }
 
 /// Serves one connection until it ends, and cleans up behind it.
-pub(crate) async fn run(accepted: Accepted) {
+pub(crate) fn run(accepted: Accepted) -> impl Future<Output = ()> {
     let span = info_span!("connection", id = %accepted.id, peer = %accepted.peer);
-    serve(accepted).instrument(span).await;
+    // Made at once: an asynchronous function would keep room for what it was given beside what it makes of it.
+    let (reader, writer) = span.in_scope(|| start(accepted));
+    serve(reader, writer).instrument(span)
 }
 
-async fn serve(accepted: Accepted) {
+/// Makes the two halves, and starts the writing one.
+fn start(accepted: Accepted) -> (Box<Reader>, JoinHandle<()>) {
     let Accepted {
         id,
         stream,
@@ -94,7 +97,8 @@ async fn serve(accepted: Accepted) {
         }
         tls_facts = Some(Box::new(shown.facts));
     }
-    let mut reader = Reader {
+    let reader = Reader {
+        id,
         session,
         input: Input::new(),
         stage: Stage::new(broker.clone()),
@@ -113,9 +117,13 @@ async fn serve(accepted: Accepted) {
             seen_write: Millis::default(),
             has_missed: false,
         },
-        broker: broker.clone(),
+        broker,
         outbox,
     };
+    (Box::new(reader), writer)
+}
+
+async fn serve(mut reader: Box<Reader>, writer: JoinHandle<()>) {
     let stop_writer = writer.abort_handle();
     let actor = reader.calls.actor.clone();
     if contained_task(actor.acts(reader.run(writer)))
@@ -127,11 +135,12 @@ async fn serve(accepted: Accepted) {
         let _ = contained(|| reader.let_go());
         stop_writer.abort();
     }
-    broker.disconnect(id);
+    reader.broker.disconnect(reader.id);
 }
 
 #[derive(Debug)]
 struct Reader {
+    id: ConnectionId,
     session: Connection,
     input: Input,
     stage: Stage,
@@ -156,6 +165,7 @@ struct Reader {
 }
 
 impl Reader {
+    /// What it does now and then is on the heap while it does it, or every connection would keep room for it.
     async fn run(&mut self, writer: JoinHandle<()>) {
         let how = loop {
             match self.work_through().await {
@@ -182,7 +192,7 @@ impl Reader {
         self.let_go();
         let missed = self.beat.has_missed.then_some(MISSED);
         self.calls.log_end(self.lost.or(missed));
-        self.close(how, writer).await;
+        Box::pin(self.close(how, writer)).await;
     }
 
     fn let_go(&mut self) {
@@ -199,7 +209,7 @@ impl Reader {
             let is_unread = self.flush() > UNREAD_BYTES_MAX;
             if is_unread && !matches!(step, Step::Close(_)) {
                 // An operator's close ends the wait, and the session finds it next.
-                self.pause(Pause::Client).await?;
+                Box::pin(self.pause(Pause::Client)).await?;
             }
             match step {
                 Step::NeedInput => return ControlFlow::Continue(()),
@@ -213,7 +223,7 @@ impl Reader {
                         outbox,
                         ..
                     } = self;
-                    let carried_out = calls.carry_out(call, stage);
+                    let carried_out = Box::pin(calls.carry_out(call, stage));
                     let (answer, afterwards) = beat.during(carried_out, session, outbox).await?;
                     let now = outbox.now();
                     outbox.with(|outgoing| session.answer(now, answer, outgoing));
@@ -274,14 +284,14 @@ impl Reader {
                 .note_unwritten(&mut self.unwritten, to_be_stored);
         }
         if self.broker.has_alarm()
-            && self.wait_for_the_end_of_the_alarm().await? == Waited::UntilToldToClose
+            && Box::pin(self.wait_for_the_end_of_the_alarm()).await? == Waited::UntilToldToClose
         {
             return ControlFlow::Continue(Waited::UntilToldToClose);
         }
         if self.broker.has_room_for_writes(&mut self.unwritten) {
             return ControlFlow::Continue(Waited::ToTheEnd);
         }
-        self.pause(Pause::Disk).await
+        Box::pin(self.pause(Pause::Disk)).await
     }
 
     /// The client is told, if it can be; and told once, even if another alarm comes meanwhile.
@@ -353,6 +363,7 @@ impl Reader {
     /// Waits for bytes, a deadline or the broker's stop.
     async fn wait(&mut self) -> ControlFlow<CloseHow> {
         self.input.release_idle_capacity();
+        self.session.release_idle_capacity();
         loop {
             let deadline = self.beat.deadline(&self.session);
             tokio::select! {

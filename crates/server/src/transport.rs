@@ -6,13 +6,13 @@
 use std::{
     future::poll_fn,
     io,
-    pin::Pin,
-    task::{Context, Poll},
+    pin::{Pin, pin},
+    task::{Context, Poll, ready},
 };
 
 use leveret_session::Input;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf, split},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, split},
     net::{TcpStream, UnixStream, tcp, unix},
 };
 use tokio_rustls::server::TlsStream;
@@ -67,30 +67,37 @@ impl ReadHalf {
     /// Waits for bytes and reads about so many; 0 at the end. While it waits it keeps no buffer, and when it is
     /// dropped nothing is lost.
     pub(crate) async fn read(&mut self, input: &mut Input, at_most: usize) -> io::Result<usize> {
-        match self {
-            Self::Tcp(socket) => loop {
-                socket.readable().await?;
-                let buffer = input.buffer_mut();
-                buffer.reserve(at_most);
-                match socket.try_read_buf(buffer) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    read => return read,
-                }
-            },
-            Self::Unix(socket) => loop {
-                socket.readable().await?;
-                let buffer = input.buffer_mut();
-                buffer.reserve(at_most);
-                match socket.try_read_buf(buffer) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    read => return read,
-                }
-            },
-            Self::Tls(socket) => {
-                poll_fn(|context| poll_records(context, socket, input, at_most)).await
+        poll_fn(|context| match self {
+            Self::Tcp(socket) => {
+                ready!(socket.as_ref().poll_read_ready(context))?;
+                poll_bytes(context, socket, input, at_most)
             }
-        }
+            Self::Unix(socket) => {
+                ready!(socket.as_ref().poll_read_ready(context))?;
+                poll_bytes(context, socket, input, at_most)
+            }
+            Self::Tls(socket) => poll_records(context, socket, input, at_most),
+        })
+        .await
     }
+}
+
+/// What a socket has that is said to have something. A read that finds less than there is room for needs no
+/// second one to learn that there is no more.
+fn poll_bytes(
+    context: &mut Context<'_>,
+    socket: &mut (impl AsyncRead + Unpin),
+    input: &mut Input,
+    at_most: usize,
+) -> Poll<io::Result<usize>> {
+    let buffer = input.buffer_mut();
+    buffer.reserve(at_most);
+    let read = pin!(socket.read_buf(buffer)).poll(context);
+    if read.is_pending() {
+        // There was nothing after all, and nobody knows for how long.
+        input.release_idle_capacity();
+    }
+    read
 }
 
 /// Whole records, as many as are there.

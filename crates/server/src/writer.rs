@@ -1,9 +1,15 @@
 //! The writing half of a connection: takes what is there, writes it in one go, waits for the bell.
 
-use std::{io::IoSlice, sync::Arc};
+use std::{
+    future::poll_fn,
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use bytes::{Buf, Bytes};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tracing::debug;
 
 use crate::{
@@ -44,25 +50,16 @@ async fn write_all(
     socket: &mut WriteHalf,
     segments: &mut Vec<Bytes>,
     outbox: &ConnectionOutbox,
-) -> std::io::Result<()> {
+) -> io::Result<()> {
     let mut rest = segments.as_mut_slice();
     while let Some(first) = rest.first() {
         if first.is_empty() {
             rest = &mut rest[1..];
             continue;
         }
-        let mut written = if rest.len() == 1 {
-            socket.write(first).await?
-        } else {
-            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-            let count = rest.len().min(SLICES_MAX);
-            for (slice, segment) in slices.iter_mut().zip(rest.iter()) {
-                *slice = IoSlice::new(segment);
-            }
-            socket.write_vectored(&slices[..count]).await?
-        };
+        let mut written = poll_fn(|context| poll_write(context, socket, rest)).await?;
         if written == 0 {
-            return Err(std::io::ErrorKind::WriteZero.into());
+            return Err(io::ErrorKind::WriteZero.into());
         }
         outbox.sent(written);
         while written > 0 {
@@ -77,4 +74,23 @@ async fn write_all(
     segments.clear();
     // Nothing for a plain socket; TLS may still have a part of the last record.
     socket.flush().await
+}
+
+/// As much as one system call takes. The slices are made anew each time: kept over a wait, a kilobyte of them would
+/// lie with every connection.
+fn poll_write(
+    context: &mut Context<'_>,
+    socket: &mut WriteHalf,
+    segments: &[Bytes],
+) -> Poll<io::Result<usize>> {
+    let socket = Pin::new(socket);
+    if let [only] = segments {
+        return socket.poll_write(context, only);
+    }
+    let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+    let count = segments.len().min(SLICES_MAX);
+    for (slice, segment) in slices.iter_mut().zip(segments) {
+        *slice = IoSlice::new(segment);
+    }
+    socket.poll_write_vectored(context, &slices[..count])
 }

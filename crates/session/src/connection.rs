@@ -39,9 +39,6 @@ use crate::{
     time::Millis,
 };
 
-/// Replies whose memory a connection keeps between two reads.
-const REPLIES_KEPT: usize = 4096;
-
 /// What the server does next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
@@ -394,7 +391,7 @@ impl Connection {
 
     /// Gives up memory that only traffic needs.
     pub fn release_idle_capacity(&mut self) {
-        if self.replies.is_empty() && self.replies.capacity() > REPLIES_KEPT {
+        if self.replies.is_empty() {
             self.replies = BytesMut::new();
         }
     }

@@ -206,7 +206,13 @@ impl Outgoing {
                     *known = channel;
                 }
             }
-            Err(at) => self.channels.insert(at, channel),
+            Err(at) => {
+                if self.channels.is_empty() {
+                    // Most connections have one channel; a vector would begin with room for four.
+                    self.channels.reserve_exact(1);
+                }
+                self.channels.insert(at, channel);
+            }
         }
     }
 
