@@ -77,7 +77,9 @@ def a_clock_that_is_set_moves_no_timeout_and_ends_no_message(case):
         Client(broker.port).close()
         days |= logged_days(broker)
         assert client.count("hour") == 100, f"messages are over with a clock that is {seconds} s off"
-        assert not holder.pump(0), "somebody was told something"
+        # A heartbeat may come, an end of its channel would raise.
+        holder.pump(0)
+        assert len(holder.deliveries) == 10, "somebody was handed something"
     assert len(days) > 1, f"the broker's clock was not set: {days}"
     # Also the one who holds them is as well as before.
     holder.ack_all()
