@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Bytes of stored messages that a queue keeps in memory while they are unacked. Of what is handed out beyond that it
-/// keeps a [`Stub`] each.
+/// keeps the place and the length each.
 pub const UNACKED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Rows of others that are read along rather than ask anew behind them.
