@@ -5,6 +5,7 @@ own, `{u}` a user of its own. The order of rows of a list is nobody's promise, s
 compared.
 """
 
+import contextlib
 import json
 import pathlib
 import re
@@ -450,6 +451,39 @@ def test_30_a_watermark_blocks_publishers_at_once(shell):
         )
     wait_for(connection, unblocked)
     connection.close()
+
+
+def test_while_publishers_wait_the_first_message_of_an_alarm_does_too(shell):
+    with alarm_by_hand(shell, "memory") as end_of_alarm:
+        connection = connect(shell)
+        channel = connection.channel()
+        queue = channel.queue_declare("", exclusive=True).method.queue
+        delivered, blocked = threading.Event(), threading.Event()
+        connection.add_on_connection_blocked_callback(lambda *_: blocked.set())
+        channel.basic_consume(queue, lambda *_: delivered.set(), auto_ack=True)
+        channel.basic_publish("", queue, b"body")
+        wait_for(connection, blocked)
+        # Deliveries go on for who consumes elsewhere, so that the message would be here by now.
+        other = connect(shell)
+        other_channel = other.channel()
+        assert other_channel.queue_declare("", exclusive=True).method.message_count == 0
+        other.close()
+        assert not delivered.is_set()
+        end_of_alarm()
+        wait_for(connection, delivered)
+        connection.close()
+
+
+@contextlib.contextmanager
+def alarm_by_hand(shell, source):
+    def end():
+        shell.ok("rabbitmqctl", "eval", f"rabbit_alarm:clear_alarm({{resource_limit, {source}, node()}}).")
+
+    shell.ok("rabbitmqctl", "eval", f"rabbit_alarm:set_alarm({{{{resource_limit, {source}, node()}}, []}}).")
+    try:
+        yield end
+    finally:
+        end()
 
 
 def wait_for(connection, event):

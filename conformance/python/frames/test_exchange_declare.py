@@ -37,6 +37,11 @@ def test_an_unknown_type_is_refused(channel, name, kind):
     channel.expect_close(406, f"PRECONDITION_FAILED - unknown exchange type '{kind}'", "exchange.declare")
 
 
+def test_a_type_of_a_plugin_that_is_not_enabled_is_refused(channel, name):
+    channel.send("exchange.declare", exchange=name(), type="x-jms-topic")
+    channel.expect_close(406, "PRECONDITION_FAILED - invalid exchange type 'x-jms-topic'", "exchange.declare")
+
+
 def test_an_empty_type_is_refused(channel, name):
     channel.send("exchange.declare", exchange=name(), type="")
     channel.expect_close(406, "PRECONDITION_FAILED - invalid exchange type ''", "exchange.declare")

@@ -91,6 +91,12 @@ pub enum Refusal {
     /// `exchange.declare` with the empty type.
     #[error("invalid exchange type ''")]
     EmptyExchangeType,
+    /// `exchange.declare` with a type that RabbitMQ has heard of, but has only with a plugin.
+    #[error("invalid exchange type '{name}'")]
+    ExchangeTypeOfPlugin {
+        /// The type asked for.
+        name: ShortString,
+    },
     /// `exchange.declare` with a type nobody knows.
     #[error("unknown exchange type '{name}'")]
     UnknownExchangeType {
@@ -453,6 +459,7 @@ impl Refusal {
             | Self::ReplyAddressBound => ReplyCode::AccessRefused,
             Self::Locked { .. } | Self::GetPastActiveConsumer { .. } => ReplyCode::ResourceLocked,
             Self::EmptyExchangeType
+            | Self::ExchangeTypeOfPlugin { .. }
             | Self::UnknownExchangeType { .. }
             | Self::Inequivalent { .. }
             | Self::InvalidArgumentType { .. }

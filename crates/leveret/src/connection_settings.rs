@@ -12,6 +12,7 @@ pub(crate) fn of(settings: &Settings) -> leveret_session::Settings {
         AuthMechanism::Plain => Some(Mechanism::Plain),
         AuthMechanism::Amqplain => Some(Mechanism::AmqPlain),
         AuthMechanism::External => Some(Mechanism::External),
+        AuthMechanism::CrDemo => Some(Mechanism::CrDemo),
         AuthMechanism::Anonymous => (!nobody).then_some(Mechanism::Anonymous),
     });
     let defaults = leveret_session::Settings::default();

@@ -237,6 +237,7 @@ fn node_options(settings: &Settings) -> Result<NodeOptions, OauthError> {
         consumer_timeout_millis: settings.consumer_timeout.0,
         is_seeded: settings.definitions.is_none(),
         tells_events: settings.event_exchange,
+        permits_global_qos: settings.permit_global_qos && !settings.compat_strict,
         permits: Permits {
             transient_shared_queues: if settings.compat_strict {
                 Permit::WithdrawnByDefault
@@ -335,9 +336,21 @@ fn addresses(
     by_default: &[Endpoint],
 ) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
     let asked = asked.unwrap_or(by_default).iter();
-    let (wanted, if_possible): (Vec<_>, Vec<_>) =
-        asked.map(|endpoint| endpoint.addresses()).unzip();
-    (wanted, if_possible.into_iter().flatten().collect())
+    let (mut wanted, mut if_possible) = (Vec::new(), Vec::new());
+    let add = |list: &mut Vec<SocketAddr>, address: SocketAddr| {
+        // `0.0.0.0:5672` beside `[::]:5672` is there twice. Port 0 is another one each time.
+        if address.port() == 0 || !list.contains(&address) {
+            list.push(address);
+        }
+    };
+    for endpoint in asked {
+        let (must, may) = endpoint.addresses();
+        add(&mut wanted, must);
+        if let Some(may) = may {
+            add(&mut if_possible, may);
+        }
+    }
+    (wanted, if_possible)
 }
 
 /// As `rabbitmqctl wait` and scripts read it.

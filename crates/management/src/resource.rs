@@ -6,6 +6,7 @@ pub(crate) mod connections;
 pub(crate) mod consumers;
 pub(crate) mod control;
 pub(crate) mod definitions;
+pub(crate) mod deprecated;
 pub(crate) mod exchanges;
 pub(crate) mod health;
 pub(crate) mod limits;

@@ -8,9 +8,9 @@ use crate::{
     reply::Reply,
     request::Request,
     resource::{
-        bindings, channels, connections, consumers, definitions, exchanges, health, limits, logins,
-        messages, node, overview, parameters, permissions, policies, queues, topic_permissions,
-        users, vhosts,
+        bindings, channels, connections, consumers, definitions, deprecated, exchanges, health,
+        limits, logins, messages, node, overview, parameters, permissions, policies, queues,
+        topic_permissions, users, vhosts,
     },
     server::Api,
     visitor::{
@@ -473,6 +473,11 @@ pub(crate) const ROUTES: &[Route] = &[
     ),
     route("x/node/authenticate", "Whether a password is right", ORDER),
     route(
+        "x/node/channel-max",
+        "Sets how many channels new connections are offered",
+        &[("PUT", Administrator)],
+    ),
+    route(
         "x/node/channels",
         "Open channels, with what the command line shows",
         &[("GET", Administrator)],
@@ -502,6 +507,11 @@ pub(crate) const ROUTES: &[Route] = &[
         "x/node/log-level",
         "Sets how much is logged",
         &[("PUT", Administrator)],
+    ),
+    route(
+        "x/node/loopback-users",
+        "Users who may log in from this machine only",
+        &[("GET", Administrator), ("PUT", Administrator)],
     ),
     route(
         "x/node/memory-limit",
@@ -602,10 +612,10 @@ pub(crate) async fn carry_out(
         ["connections", rest @ ..] => connections::answer(api, visitor, request, rest).await,
         ["consumers", rest @ ..] => consumers::answer(api, visitor, request, rest).await,
         ["definitions", rest @ ..] => definitions::answer(api, visitor, request, rest).await,
-        ["deprecated-features", ..]
-        | ["extensions"]
-        | ["federation-links", ..]
-        | ["shovels", ..] => Ok(Reply::Json(serde_json::json!([]))),
+        ["deprecated-features", rest @ ..] => deprecated::answer(api, rest),
+        ["extensions"] | ["federation-links", ..] | ["shovels", ..] => {
+            Ok(Reply::Json(serde_json::json!([])))
+        }
         ["exchanges", vhost, exchange, "publish"] => {
             messages::publish(api, visitor, request, vhost, exchange).await
         }

@@ -83,9 +83,9 @@ impl Broker {
         peer: IpAddr,
     ) -> Result<User, LoginRefused> {
         let node = &self.services().node;
+        let only_here = &*self.loopback_users();
         let mut refused = LoginRefused::Credentials;
         for backend in &node.auth_backends {
-            let only_here = &node.loopback_users;
             let admitted = match backend {
                 AuthBackend::Internal => {
                     users::login(&self.directory(), only_here, name, password, peer)
@@ -126,7 +126,7 @@ impl Broker {
         if !node.auth_backends.iter().any(has_users) {
             return Err(LoginRefused::Credentials);
         }
-        users::login_without_password(&self.directory(), &node.loopback_users, name, peer)
+        users::login_without_password(&self.directory(), &self.loopback_users(), name, peer)
     }
 
     /// The user with a new secret in the place of the one they came with. Who came with a password keeps what they have.

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use leveret_core::{
     arguments::{ACK_TIMEOUT_MILLIS, Permits, with_ack_timeout},
     ids::{ConnectionId, QueueId, Timestamp},
@@ -117,6 +117,8 @@ pub struct NodeOptions {
     pub tells_events: bool,
     /// What new queues may be that RabbitMQ permits for the time being only, or not any more.
     pub permits: Permits,
+    /// Consumers of a channel may share a prefetch; the sessions see to it.
+    pub permits_global_qos: bool,
 }
 
 impl Default for NodeOptions {
@@ -138,6 +140,7 @@ impl Default for NodeOptions {
             is_seeded: true,
             tells_events: false,
             permits: Permits::default(),
+            permits_global_qos: true,
         }
     }
 }
@@ -168,6 +171,10 @@ pub(crate) struct Services {
     pub(crate) policies: ArcSwap<Policies>,
     /// [`NodeOptions::consumer_timeout_millis`], as it is now.
     consumer_timeout_millis: AtomicU64,
+    /// [`NodeOptions::loopback_users`], as they are now.
+    loopback_users: ArcSwap<Vec<String>>,
+    /// What new connections are offered instead of what their listener was set to.
+    offered_channel_max: ArcSwapOption<u16>,
     /// Queues that were declared, created and deleted.
     pub(crate) queue_churn: ChurnCounters,
     logins: Logins,
@@ -334,6 +341,8 @@ impl Broker {
             connections: Connections::default(),
             policies: ArcSwap::default(),
             consumer_timeout_millis: options.node.consumer_timeout_millis.into(),
+            loopback_users: ArcSwap::from_pointee(options.node.loopback_users.clone()),
+            offered_channel_max: ArcSwapOption::empty(),
             queue_churn: ChurnCounters::default(),
             logins: Logins::default(),
             failed_logins: FailedLogins::new(options.node.login_failures_max),
@@ -580,6 +589,28 @@ impl Broker {
         for handle in self.vhosts() {
             handle.apply_queue_policies();
         }
+    }
+
+    /// Users who may log in from this machine only.
+    #[must_use]
+    pub fn loopback_users(&self) -> Arc<Vec<String>> {
+        self.services.loopback_users.load_full()
+    }
+
+    /// Changes who they are, until the broker stops.
+    pub fn set_loopback_users(&self, users: Vec<String>) {
+        self.services.loopback_users.store(Arc::new(users));
+    }
+
+    /// How many channels new connections are offered, where that was changed since the start; 0 is no limit.
+    #[must_use]
+    pub fn offered_channel_max(&self) -> Option<u16> {
+        self.services.offered_channel_max.load().as_deref().copied()
+    }
+
+    /// Changes how many channels new connections are offered, until the broker stops.
+    pub fn offer_channel_max(&self, max: u16) {
+        self.services.offered_channel_max.store(Some(Arc::new(max)));
     }
 
     /// Switches alarms on by hand, as tests of clients do, or leaves them to what is measured again.

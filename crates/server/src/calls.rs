@@ -266,7 +266,7 @@ impl Calls {
             Mechanism::Anonymous | Mechanism::External => {
                 self.broker.login_without_password(name, peer)
             }
-            Mechanism::Plain | Mechanism::AmqPlain => {
+            Mechanism::Plain | Mechanism::AmqPlain | Mechanism::CrDemo => {
                 let password = login.password.expose();
                 self.broker.login(name.as_bytes(), password, peer).await
             }

@@ -11,7 +11,7 @@ use leveret_core::ids::ConnectionId;
 use leveret_runtime::{
     Broker, ConnectionState, Endpoint, Outbox, Unwritten, contained, contained_task,
 };
-use leveret_session::{CloseHow, Connection, EndReason, Input, Millis, News, Step, Tick};
+use leveret_session::{CloseHow, Connection, EndReason, Input, Millis, News, Settings, Step, Tick};
 use leveret_wire::reply_code::ReplyCode;
 use tokio::{
     sync::watch,
@@ -89,6 +89,13 @@ fn start(accepted: Accepted) -> (Box<Reader>, JoinHandle<()>) {
     let (socket, write_half) = stream.into_split();
     let writing = writer::run(write_half, outbox.clone()).instrument(Span::current());
     let writer = tokio::spawn(writing);
+    let settings = match broker.offered_channel_max() {
+        Some(channel_max) => Arc::new(Settings {
+            channel_max,
+            ..(*settings).clone()
+        }),
+        None => settings,
+    };
     let mut session = Connection::new(id, Millis::default(), settings);
     let mut tls_facts = None;
     if let Some(shown) = tls {
@@ -179,8 +186,8 @@ impl Reader {
             }
             match self.wait_for_room().await {
                 ControlFlow::Continue(Waited::ToTheEnd) => {}
-                // The session has something to say before the next read.
-                ControlFlow::Continue(Waited::UntilToldToClose) => continue,
+                // There is something to do before the next read.
+                ControlFlow::Continue(Waited::UntilToldToClose | Waited::InTheMiddle) => continue,
                 ControlFlow::Break(how) => break how,
             }
             match self.wait().await {
@@ -205,6 +212,7 @@ impl Reader {
         self.learn();
         loop {
             let now = self.outbox.now();
+            self.session.hold_publishers(self.broker.has_alarm());
             let step = self.session.receive(now, &mut self.input, &mut self.stage);
             let is_unread = self.flush() > UNREAD_BYTES_MAX;
             if is_unread && !matches!(step, Step::Close(_)) {
@@ -275,6 +283,11 @@ impl Reader {
     /// While memory or disk are low, or the disk is behind, a publisher waits; consumers' acks on other sockets do
     /// not. A stop of the broker ends the wait.
     async fn wait_for_room(&mut self) -> ControlFlow<CloseHow, Waited> {
+        if self.session.take_held() {
+            // More may have been read already.
+            self.wait_for_the_end_of_the_alarm().await?;
+            return ControlFlow::Continue(Waited::InTheMiddle);
+        }
         if !self.stage.take_published() {
             return ControlFlow::Continue(Waited::ToTheEnd);
         }
@@ -495,6 +508,8 @@ enum Paused {
 enum Waited {
     ToTheEnd,
     UntilToldToClose,
+    /// With frames left that were read before it.
+    InTheMiddle,
 }
 
 /// Looks at the session's deadlines, also while the reader waits for somebody else: a slow disk must

@@ -19,10 +19,14 @@ mod running;
 
 use std::sync::Arc;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use leveret_core::ids::{ChannelKey, ConnectionId};
 use leveret_wire::{
-    frame, ids::ChannelId, method::Method, reply_code::ReplyCode, value::ShortString,
+    frame::{self, FrameKind},
+    ids::ChannelId,
+    method::Method,
+    reply_code::ReplyCode,
+    value::{FieldTable, ShortString},
 };
 
 use self::running::{Running, Trouble};
@@ -92,6 +96,15 @@ struct Peer {
     is_impersonator: bool,
 }
 
+/// What a client said in its `start-ok`, while its login takes another round.
+#[derive(Debug)]
+struct Introduction {
+    user: Bytes,
+    mechanism: Mechanism,
+    capabilities: Capabilities,
+    client_properties: FieldTable,
+}
+
 /// What was agreed with `tune-ok`.
 #[derive(Debug, Clone, Copy)]
 struct Tuned {
@@ -105,6 +118,8 @@ enum Phase {
     Header,
     /// `start` was sent.
     Start,
+    /// `secure` was sent.
+    Secure(Box<Introduction>),
     /// `tune` was sent.
     Tune(Peer),
     /// `open` is due.
@@ -187,6 +202,8 @@ pub struct Connection {
     forced: Option<ConnectionError>,
     /// The user whom a certificate names.
     certified: Option<Box<[u8]>>,
+    /// Publishers are to wait, and a frame of one was taken.
+    is_held: bool,
 }
 
 impl Connection {
@@ -206,7 +223,23 @@ impl Connection {
             todo: None,
             forced: None,
             certified: None,
+            is_held: false,
         }
+    }
+
+    /// While publishers are to wait, no frame is taken behind the next one of a content: as on RabbitMQ, a message whose
+    /// header comes then has to wait for its body. What else there is to do is done.
+    pub const fn hold_publishers(&mut self, holds: bool) {
+        if let Phase::Running(running) = &mut self.phase {
+            running.hold_publishers(holds);
+        }
+    }
+
+    /// Whether [`Connection::receive`] stopped there, and is to be called again, also without new input, when publishers
+    /// need not wait any more.
+    #[must_use]
+    pub const fn take_held(&mut self) -> bool {
+        std::mem::replace(&mut self.is_held, false)
     }
 
     /// The client has shown a certificate of this user; for [`Mechanism::External`].
@@ -232,7 +265,9 @@ impl Connection {
         loop {
             let step = match self.phase {
                 Phase::Header => self.greet(input),
-                Phase::Start | Phase::Tune(_) | Phase::Open(..) => self.handshake(now, input),
+                Phase::Start | Phase::Secure(_) | Phase::Tune(_) | Phase::Open(..) => {
+                    self.handshake(now, input)
+                }
                 Phase::Running(_) => Some(self.run(input, sink)),
                 Phase::Closing | Phase::Closed => self.closing(input),
                 Phase::Draining { until } => Some(Step::Close(CloseHow::Linger { until })),
@@ -276,6 +311,7 @@ impl Connection {
             Phase::Running(running) => running.learn(news),
             Phase::Header
             | Phase::Start
+            | Phase::Secure(_)
             | Phase::Tune(_)
             | Phase::Open(..)
             | Phase::Closing
@@ -302,9 +338,11 @@ impl Connection {
     pub fn tick(&mut self, now: Millis) -> Tick {
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             let reason = match self.phase {
-                Phase::Header | Phase::Start | Phase::Tune(_) | Phase::Open(..) => {
-                    EndReason::Handshake
-                }
+                Phase::Header
+                | Phase::Start
+                | Phase::Secure(_)
+                | Phase::Tune(_)
+                | Phase::Open(..) => EndReason::Handshake,
                 Phase::Running(_)
                 | Phase::Closing
                 | Phase::Closed
@@ -361,6 +399,7 @@ impl Connection {
             Phase::Running(running) => running.ends(),
             Phase::Header
             | Phase::Start
+            | Phase::Secure(_)
             | Phase::Tune(_)
             | Phase::Open(..)
             | Phase::Closing
@@ -380,6 +419,7 @@ impl Connection {
             },
             Phase::Header
             | Phase::Start
+            | Phase::Secure(_)
             | Phase::Tune(_)
             | Phase::Open(..)
             | Phase::Closing
@@ -417,7 +457,7 @@ impl Connection {
         let error = self.forced.take()?;
         match &self.phase {
             Phase::Running(_) => Some(self.fail_connection(error, NO_METHOD)),
-            Phase::Header | Phase::Start | Phase::Tune(_) | Phase::Open(..) => {
+            Phase::Header | Phase::Start | Phase::Secure(_) | Phase::Tune(_) | Phase::Open(..) => {
                 self.finish();
                 None
             }
@@ -443,7 +483,13 @@ impl Connection {
                     return self.fail_connection(ConnectionError::Frame(error), NO_METHOD);
                 }
             };
+            let is_last = running.holds_publishers()
+                && matches!(frame.kind, FrameKind::Header | FrameKind::Body);
             match running.frame(chunk, frame, at, sink, &mut self.replies) {
+                Ok(None) if is_last => {
+                    self.is_held = true;
+                    return Step::NeedInput;
+                }
                 Ok(None) => {}
                 Ok(Some(asked)) => {
                     let (call, waiting) = *asked;

@@ -39,6 +39,8 @@ pub enum Mechanism {
     Anonymous,
     /// The user whom the client's certificate names.
     External,
+    /// User, then the password when it was asked for; only there to show that a login can take two rounds.
+    CrDemo,
 }
 
 impl Mechanism {
@@ -50,6 +52,7 @@ impl Mechanism {
             Self::AmqPlain => "AMQPLAIN",
             Self::Anonymous => "ANONYMOUS",
             Self::External => "EXTERNAL",
+            Self::CrDemo => "RABBIT-CR-DEMO",
         }
     }
 }
@@ -77,7 +80,7 @@ pub struct Settings {
     pub frame_max: u32,
     /// Largest frame before `connection.open`.
     pub initial_frame_max: u32,
-    /// Channels offered; at least 1.
+    /// Channels offered; 0 is no limit.
     pub channel_max: u16,
     /// Heartbeat interval offered, in seconds; 0 for none. The client's answer counts.
     pub heartbeat_secs: u16,

@@ -14,6 +14,9 @@ use crate::{
     refusal::{ExchangeTypeRefusal, ObjectKind, Refusal},
 };
 
+/// A type of RabbitMQ's that is there with its plugin only, and told apart from one that nobody knows.
+const JMS_TOPIC: &[u8] = b"x-jms-topic";
+
 /// `exchange.declare`.
 #[derive(Debug, Clone)]
 pub struct ExchangeDeclare {
@@ -87,8 +90,11 @@ impl Vhost {
             kind.ok_or(ExchangeTypeRefusal::NoDelayedType)?
         } else {
             ExchangeKind::from_name(asked.kind.as_bytes()).ok_or_else(|| {
-                Refusal::UnknownExchangeType {
-                    name: asked.kind.clone(),
+                let name = asked.kind.clone();
+                if name.as_bytes() == JMS_TOPIC {
+                    Refusal::ExchangeTypeOfPlugin { name }
+                } else {
+                    Refusal::UnknownExchangeType { name }
                 }
             })?
         };

@@ -43,6 +43,11 @@ fn an_unknown_type_is_refused_also_for_an_exchange_that_exists() {
         );
     }
     expect_refused(
+        vhost.declare_exchange(exchange("new", "x-jms-topic")),
+        406,
+        "PRECONDITION_FAILED - invalid exchange type 'x-jms-topic'",
+    );
+    expect_refused(
         vhost.declare_exchange(exchange("new", "Direct")),
         406,
         "PRECONDITION_FAILED - unknown exchange type 'Direct'",

@@ -173,7 +173,7 @@ pub(super) const COMMANDS: &[Command] = &[
     .takes(0, usize::MAX, "[<column> ...]"),
     Command::new(
         "list_deprecated_features",
-        "Lists features that will go: there are none",
+        "Lists features that will go, or went",
         list_deprecated,
     )
     .group("Feature flags")
@@ -396,17 +396,35 @@ fn list_features(call: &Call, client: &Client) -> Result<Output, Failure> {
     }))
 }
 
-fn list_deprecated(_: &Call, client: &Client) -> Result<Output, Failure> {
-    let list = client.list("deprecated-features")?;
-    let rows = list.iter().map(|row| {
-        vec![
-            Term::plain(&row["name"]),
-            Term::plain(&row["deprecation_phase"]),
-            Term::plain(&row["state"]),
-        ]
-    });
-    let rows = Rows::whole(&["name", "deprecation_phase", "state"], rows.collect());
-    Ok(Output::Rows(rows))
+const DEPRECATED_COLUMNS: &[super::lists::Column] = &[
+    super::lists::Column("name", |feature| Term::plain(&feature["name"])),
+    super::lists::Column("deprecation_phase", |feature| {
+        Term::plain(&feature["deprecation_phase"])
+    }),
+    super::lists::Column("provided_by", |feature| {
+        Term::plain(&feature["provided_by"])
+    }),
+    super::lists::Column("desc", |feature| Term::plain(&feature["desc"])),
+    super::lists::Column("doc_url", |feature| Term::plain(&feature["doc_url"])),
+    super::lists::Column("state", |feature| Term::plain(&feature["state"])),
+];
+
+fn list_deprecated(call: &Call, client: &Client) -> Result<Output, Failure> {
+    let list = || {
+        let mut list = client.list("deprecated-features")?;
+        if call.has("used") {
+            let used = client.list("deprecated-features/used")?;
+            list.retain(|feature| used.iter().any(|other| other["name"] == feature["name"]));
+        }
+        list.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+        Ok(list)
+    };
+    let default = &["name", "deprecation_phase", "state"];
+    let rows = super::lists::rows(call, DEPRECATED_COLUMNS, default, list)?;
+    Ok(Output::Rows(Rows {
+        is_stream: false,
+        ..rows
+    }))
 }
 
 fn no_deprecated(_: &Call, client: &Client) -> Result<Output, Failure> {
@@ -416,12 +434,6 @@ fn no_deprecated(_: &Call, client: &Client) -> Result<Output, Failure> {
             "Cluster reported no deprecated features in use".to_owned(),
         ));
     }
-    let names: Vec<String> = used.iter().map(|row| row["name"].to_string()).collect();
-    Err(Failure::error(
-        UNAVAILABLE,
-        format!(
-            "Cluster reported the following deprecated features in use: {}",
-            names.join(", ")
-        ),
-    ))
+    let names: Vec<&str> = used.iter().filter_map(|row| row["name"].as_str()).collect();
+    Err(Failure::error(UNAVAILABLE, names.join("\n")))
 }

@@ -20,6 +20,9 @@ const GROUP: &str = "Operations";
 /// Where the broker tells and takes the time that consumers have for an ack.
 const CONSUMER_TIMEOUT: &str = "x/node/consumer-timeout";
 
+/// Where it tells and takes who may log in from its own machine only.
+const LOOPBACK_USERS: &str = "x/node/loopback-users";
+
 pub(super) const COMMANDS: &[Command] = &[
     Command::new(
         "eval",
@@ -45,6 +48,10 @@ enum Asked<'a> {
     ConsumerTimeout,
     /// `None` is no timeout.
     SetConsumerTimeout(Option<u64>),
+    /// Without the `ok` around them.
+    LoopbackUsers,
+    SetLoopbackUsers(Vec<&'a str>),
+    SetChannelMax(u16),
     Unknown,
 }
 
@@ -107,15 +114,33 @@ fn answer(call: &Call, client: &Client, expression: &str) -> Result<Output, Fail
             client.change("PUT", CONSUMER_TIMEOUT, Some(&told), as_told)?;
             "ok".to_owned()
         }
+        Asked::LoopbackUsers => {
+            let told = client.get(LOOPBACK_USERS)?;
+            let users = told["users"].as_array().into_iter().flatten();
+            let users: Vec<_> = users.map(|user| format!("<<{user}>>")).collect();
+            format!("[{}]", users.join(","))
+        }
+        Asked::SetLoopbackUsers(users) => {
+            let told = json!({"users": users});
+            client.change("PUT", LOOPBACK_USERS, Some(&told), as_told)?;
+            "ok".to_owned()
+        }
+        Asked::SetChannelMax(max) => {
+            let told = json!({"channels": max});
+            client.change("PUT", "x/node/channel-max", Some(&told), as_told)?;
+            "ok".to_owned()
+        }
     };
     Ok(Output::Verbatim(text))
 }
 
-/// Without spaces, quotes around atoms and the full stop.
+/// Without spaces outside of texts, quotes around atoms and the full stop.
 fn normal(expression: &str) -> String {
-    let kept = expression
-        .chars()
-        .filter(|c| !c.is_whitespace() && *c != '\'');
+    let mut is_text = false;
+    let kept = expression.chars().filter(|c| {
+        is_text ^= *c == '"';
+        is_text || !c.is_whitespace() && *c != '\''
+    });
     let kept: String = kept.collect();
     kept.trim_end_matches('.').to_owned()
 }
@@ -129,10 +154,20 @@ fn asked(expression: &str) -> Asked<'_> {
         "rabbit_mnesia:dir()" | "rabbit:data_dir()" => return Asked::DataDir,
         "application:get_env(rabbit,consumer_timeout)" => return Asked::ConsumerTimeout,
         "os:system_time()" | "erlang:system_time()" => return Asked::Now,
+        "{ok,V}=application:get_env(rabbit,loopback_users),V" => return Asked::LoopbackUsers,
         _ => {}
     }
-    let set = expression.strip_prefix("application:set_env(rabbit,consumer_timeout,");
-    if let Some(value) = set.and_then(|rest| rest.strip_suffix(')')) {
+    let set_env = |key: &str| {
+        let rest = expression.strip_prefix("application:set_env(rabbit,")?;
+        rest.strip_prefix(key)?.strip_prefix(',')?.strip_suffix(')')
+    };
+    if let Some(value) = set_env("channel_max") {
+        return value.parse().map_or(Asked::Unknown, Asked::SetChannelMax);
+    }
+    if let Some(value) = set_env("loopback_users") {
+        return binaries(value).map_or(Asked::Unknown, Asked::SetLoopbackUsers);
+    }
+    if let Some(value) = set_env("consumer_timeout") {
         return match value {
             "undefined" | "infinity" | "false" => Asked::SetConsumerTimeout(None),
             millis => millis.parse().map_or(Asked::Unknown, |millis| {
@@ -153,6 +188,18 @@ fn asked(expression: &str) -> Asked<'_> {
         return Asked::ClearAlarm(source);
     }
     Asked::Unknown
+}
+
+/// A list of binaries: `[<<"one">>,<<"two">>]`. Texts with quotes or escapes inside are not known.
+fn binaries(list: &str) -> Option<Vec<&str>> {
+    let members = list.strip_prefix('[')?.strip_suffix(']')?;
+    if members.is_empty() {
+        return Some(Vec::new());
+    }
+    let texts = members.strip_prefix("<<\"")?.strip_suffix("\">>")?;
+    let texts: Vec<&str> = texts.split("\">>,<<\"").collect();
+    let is_plain = |text: &&str| !text.contains(['"', '\\']);
+    texts.iter().all(is_plain).then_some(texts)
 }
 
 #[cfg(test)]
@@ -191,6 +238,34 @@ mod tests {
             ),
             (
                 "application:set_env(rabbit, consumer_timeout, -1).",
+                Asked::Unknown,
+            ),
+            (
+                "{ok, V} = application:get_env(rabbit, loopback_users), V.",
+                Asked::LoopbackUsers,
+            ),
+            (
+                "application:set_env(rabbit, loopback_users, []).",
+                Asked::SetLoopbackUsers(Vec::new()),
+            ),
+            (
+                "application:set_env(rabbit, loopback_users, [<<\"guest\">>, <<\"it's me\">>]).",
+                Asked::SetLoopbackUsers(vec!["guest", "it's me"]),
+            ),
+            (
+                "application:set_env(rabbit, loopback_users, [<<\"a\\\"b\">>]).",
+                Asked::Unknown,
+            ),
+            (
+                "application:set_env(rabbit, loopback_users, guest).",
+                Asked::Unknown,
+            ),
+            (
+                "application:set_env(rabbit, channel_max, 2048).",
+                Asked::SetChannelMax(2048),
+            ),
+            (
+                "application:set_env(rabbit, channel_max, 65536).",
                 Asked::Unknown,
             ),
             ("erlang:halt().", Asked::Unknown),

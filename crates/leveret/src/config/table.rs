@@ -53,6 +53,8 @@ words! {
         Anonymous = "anonymous",
         /// The user whom the client's certificate names; on TLS listeners only
         External = "external",
+        /// User, then the password in a second round; as secure as `plain`, for tests of clients
+        CrDemo = "rabbit-cr-demo",
     }
 }
 
@@ -552,11 +554,11 @@ settings! {
             range: (0, u64::MAX),
             keys: &[key("consumer_timeout")],
         }
-        /// Channels that a client may have open at once
+        /// Channels that a client may have open at once; 0 is as many as there are numbers for
         channel_max: u16 {
             value_name: "N",
             default: "2047",
-            range: (1, 65535),
+            range: (0, 65535),
             keys: &[key("max_channels_per_connection"), key("channel_max")],
         }
         /// Heartbeat interval that clients are offered, in seconds; 0 offers none

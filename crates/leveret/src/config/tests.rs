@@ -1,6 +1,6 @@
 //! What the merge promises, and that the table agrees with what it stands for.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, net::Ipv6Addr, path::Path};
 
 use clap::{Args, Command, FromArgMatches};
 use leveret_runtime::{Limits, NodeOptions};
@@ -191,6 +191,22 @@ fn listeners_are_gathered_and_replaced_one_by_one() {
         Scenario::conf("listeners.tcp = none\n").text("listen"),
         "none"
     );
+}
+
+#[test]
+fn every_address_of_ipv6_is_every_address() {
+    for (text, expected) in [
+        ("[::]:5672", Endpoint::Port(5672)),
+        ("0.0.0.0:5672", Endpoint::At(([0, 0, 0, 0], 5672).into())),
+        (
+            "[::1]:5672",
+            Endpoint::At((Ipv6Addr::LOCALHOST, 5672).into()),
+        ),
+    ] {
+        let listening = Scenario::conf(&format!("listeners.tcp.1 = {text}\n"));
+        let settings = listening.settings();
+        assert_eq!(settings.listen.as_deref(), Some(&[expected][..]), "{text}");
+    }
 }
 
 #[test]

@@ -250,7 +250,14 @@ impl Endpoint {
 impl Value for Endpoint {
     fn read(text: &str, _range: Range) -> Option<Self> {
         let port = text.parse().map(Self::Port);
-        port.or_else(|_| text.parse().map(Self::At)).ok()
+        let endpoint = port.or_else(|_| text.parse().map(Self::At)).ok()?;
+        Some(match endpoint {
+            // To RabbitMQ every address of IPv6 is every address of both.
+            Self::At(address) if address.ip() == Ipv6Addr::UNSPECIFIED => {
+                Self::Port(address.port())
+            }
+            other => other,
+        })
     }
 
     fn allowed(_range: Range) -> String {

@@ -146,6 +146,24 @@ async fn of_broker(
             api.broker.set_consumer_timeout_millis(millis);
             Ok(Reply::NoContent)
         }
+        ("PUT", ["channel-max"]) => {
+            let max = request::integer(&request.object()?, "channels")?;
+            let max = max.and_then(|max| u16::try_from(max).ok());
+            let max = max.ok_or_else(|| Refused::key_missing("channels"))?;
+            api.broker.offer_channel_max(max);
+            Ok(Reply::NoContent)
+        }
+        ("GET", ["loopback-users"]) => Ok(Reply::Json(json!({
+            "users": *api.broker.loopback_users(),
+        }))),
+        ("PUT", ["loopback-users"]) => {
+            let object = request.object()?;
+            let users = object.get("users").and_then(Value::as_array);
+            let users = users.ok_or_else(|| Refused::key_missing("users"))?;
+            let names = users.iter().filter_map(Value::as_str).map(str::to_owned);
+            api.broker.set_loopback_users(names.collect());
+            Ok(Reply::NoContent)
+        }
         (method, ["alarms", source]) => {
             let is_on = method == "PUT";
             let change: fn(&mut Alarm, bool) = match *source {

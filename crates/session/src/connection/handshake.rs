@@ -11,7 +11,7 @@ use leveret_wire::{
     value::{FieldTable, FieldValue, LongString, ShortString},
 };
 
-use super::{Connection, Peer, Phase, Step, Tuned, Waiting, login};
+use super::{Connection, Introduction, Peer, Phase, Step, Tuned, Waiting, login};
 use crate::{
     call::{Call, Login, Password},
     error::{ConnectionError, MethodIds, NO_METHOD},
@@ -95,6 +95,9 @@ impl Connection {
             (Phase::Start, Method::Connection(connection::Connection::StartOk(start_ok))) => {
                 self.start_ok(now, start_ok)
             }
+            (Phase::Secure(_), Method::Connection(connection::Connection::SecureOk(secure_ok))) => {
+                self.secure_ok(now, &secure_ok)
+            }
             (Phase::Tune(_), Method::Connection(connection::Connection::TuneOk(tune_ok))) => {
                 self.tune_ok(now, &tune_ok, blamed);
                 None
@@ -144,12 +147,59 @@ impl Connection {
                     password: &[],
                 })
             }
+            Mechanism::CrDemo => {
+                let challenge = LongString::from_static(login::CR_DEMO_CHALLENGE);
+                self.put(&connection::Secure { challenge }.into());
+                self.phase = Phase::Secure(Box::new(Introduction {
+                    user: Bytes::copy_from_slice(response.as_bytes()),
+                    mechanism,
+                    capabilities,
+                    client_properties: client_properties.detach(),
+                }));
+                return None;
+            }
         };
-        let Some(login::Credentials { user, password }) = credentials else {
+        let Some(credentials) = credentials else {
             self.drop_silently(now);
             return None;
         };
-        let Ok(user) = ShortString::try_from(user) else {
+        let password = Bytes::copy_from_slice(credentials.password);
+        let introduction = Introduction {
+            user: Bytes::copy_from_slice(credentials.user),
+            mechanism,
+            capabilities,
+            client_properties: client_properties.detach(),
+        };
+        self.ask_for_login(now, introduction, password)
+    }
+
+    /// The second round of a login.
+    fn secure_ok(&mut self, now: Millis, secure_ok: &connection::SecureOk) -> Option<Step> {
+        // Whatever comes of it, another answer is not waited for.
+        let Phase::Secure(introduction) = std::mem::replace(&mut self.phase, Phase::Start) else {
+            return None;
+        };
+        let Some(password) = login::cr_demo(secure_ok.response.as_bytes()) else {
+            self.drop_silently(now);
+            return None;
+        };
+        let password = Bytes::copy_from_slice(password);
+        self.ask_for_login(now, *introduction, password)
+    }
+
+    fn ask_for_login(
+        &mut self,
+        now: Millis,
+        introduction: Introduction,
+        password: Bytes,
+    ) -> Option<Step> {
+        let Introduction {
+            user,
+            mechanism,
+            capabilities,
+            client_properties,
+        } = introduction;
+        let Ok(user) = ShortString::try_from(&user[..]) else {
             // Nobody has a name of that length.
             self.login_refused(now, mechanism, capabilities);
             return None;
@@ -157,8 +207,8 @@ impl Connection {
         let login = Login {
             mechanism,
             user,
-            password: Password::new(Bytes::copy_from_slice(password)),
-            client_properties: client_properties.detach(),
+            password: Password::new(password),
+            client_properties,
         };
         self.waiting = Some(Waiting::Login {
             mechanism,
@@ -254,9 +304,10 @@ fn check_limit(
     highest: u32,
 ) -> Result<(), ConnectionError> {
     let remark = if value == 0 { " (no limit)" } else { "" };
-    let (comparison, bound, limit) = if value == 0 || value > highest {
+    let is_without_limit = highest == 0;
+    let (comparison, bound, limit) = if !is_without_limit && (value == 0 || value > highest) {
         ("higher", "maximum", highest)
-    } else if value < lowest {
+    } else if value != 0 && value < lowest {
         ("lower", "minimum", lowest)
     } else {
         return Ok(());

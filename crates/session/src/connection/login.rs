@@ -45,6 +45,14 @@ pub(super) fn amqplain(response: &[u8]) -> Option<Credentials<'_>> {
     }
 }
 
+/// What the second round of [`crate::Mechanism::CrDemo`] asks.
+pub(super) const CR_DEMO_CHALLENGE: &str = "Please tell me your password";
+
+/// The password in the answer to [`CR_DEMO_CHALLENGE`].
+pub(super) fn cr_demo(response: &[u8]) -> Option<&[u8]> {
+    response.strip_prefix(b"My password is ")
+}
+
 /// Only what is `true` as a boolean counts.
 pub(super) fn capabilities(client_properties: &FieldTable) -> Capabilities {
     let table = client_properties

@@ -41,6 +41,8 @@ pub(super) struct Running {
     /// Channels opened so far.
     openings: u32,
     message_size_max: u64,
+    /// The next frame of a content is the last one that is taken.
+    holds_publishers: bool,
     unfinished_max: u64,
     /// Bytes of half-received contents, over all channels.
     unfinished_bytes: u64,
@@ -97,6 +99,7 @@ impl Running {
             frame_max: frame_max as usize,
             openings: 0,
             message_size_max: settings.message_size_max,
+            holds_publishers: false,
             unfinished_max: settings
                 .unfinished_content_max
                 .max(settings.message_size_max),
@@ -107,6 +110,14 @@ impl Running {
             unparked: Vec::new(),
             overdue: Vec::new(),
         }
+    }
+
+    pub(super) const fn hold_publishers(&mut self, holds: bool) {
+        self.holds_publishers = holds;
+    }
+
+    pub(super) const fn holds_publishers(&self) -> bool {
+        self.holds_publishers
     }
 
     pub(super) const fn payload_max(&self) -> usize {
@@ -288,7 +299,7 @@ impl Running {
         let Some(channel) = self.channels.find(id.get()) else {
             return self.method_on_closed_channel(chunk, frame);
         };
-        if channel.is_open() && !channel.is_receiving() {
+        if channel.is_open() && !channel.is_receiving() && !self.holds_publishers {
             match quick::read(chunk, frame, at, self.frame_max, self.message_size_max) {
                 Some(Quick::Publish(content)) => {
                     return self.publish(id, content, sink, replies).map(|()| None);
@@ -482,7 +493,8 @@ impl Running {
 
     fn check_channel_count(&self, id: ChannelId) -> Result<(), Trouble> {
         let max = self.channel_max;
-        if self.channels.len() < usize::from(max) {
+        // Where neither side wants a limit, the numbers of channels are one.
+        if max == 0 || self.channels.len() < usize::from(max) {
             return Ok(());
         }
         Err(Trouble::new(

@@ -8,7 +8,7 @@ use leveret_session::{Answer, Call, EndReason, Mechanism, OpenRefusal, Settings,
 use leveret_wire::{
     PROTOCOL_HEADER,
     method::{Method, channel, connection},
-    value::{FieldTable, FieldValue},
+    value::{FieldTable, FieldValue, LongString},
 };
 
 const LOGIN_REFUSED: &str = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. \
@@ -192,6 +192,72 @@ fn anonymous_works_where_it_is_offered() {
         (Mechanism::Anonymous, short("guest"))
     );
     scenario.expect(0, tune());
+}
+
+/// Where a login of two rounds is offered and was begun.
+fn asked_for_a_password() -> Scenario {
+    let mut scenario = Scenario::with_settings(Settings {
+        mechanisms: vec![Mechanism::Plain, Mechanism::CrDemo],
+        ..Settings::default()
+    });
+    scenario.send_bytes(&PROTOCOL_HEADER);
+    scenario.forget();
+    scenario.send(0, start_ok("RABBIT-CR-DEMO", b"alice", &CAPABILITIES));
+    let challenge = LongString::from_static("Please tell me your password");
+    scenario.expect(0, connection::Secure { challenge });
+    scenario
+}
+
+fn secure_ok(response: &'static str) -> connection::SecureOk {
+    connection::SecureOk {
+        response: LongString::from_static(response),
+    }
+}
+
+#[test]
+fn a_login_may_take_a_second_round() {
+    let mut scenario = asked_for_a_password();
+    scenario.answer_next(Answer::LoggedIn {
+        user: short("alice"),
+        impersonator: false,
+    });
+    scenario.send(0, secure_ok("My password is secret"));
+    let Call::Login(login) = scenario.the_call() else {
+        panic!("no login")
+    };
+    assert_eq!(
+        (login.mechanism, login.user, login.password.expose()),
+        (Mechanism::CrDemo, short("alice"), &b"secret"[..])
+    );
+    scenario.expect(0, tune());
+}
+
+#[test]
+fn another_answer_to_the_second_round_is_a_silent_end() {
+    let mut scenario = asked_for_a_password();
+    scenario.send(0, secure_ok("secret"));
+    scenario.expect_silent_drop();
+
+    let mut scenario = asked_for_a_password();
+    scenario.send(0, start_ok("PLAIN", b"\0guest\0guest", &CAPABILITIES));
+    scenario.expect_silent_drop();
+
+    let mut scenario = started();
+    scenario.send(0, secure_ok("My password is secret"));
+    scenario.expect_silent_drop();
+}
+
+#[test]
+fn a_limit_of_no_channels_is_no_limit() {
+    let settings = Settings {
+        channel_max: 0,
+        ..Settings::default()
+    };
+    let mut scenario = Scenario::open_with(settings, tune_ok(0, 131_072, 0));
+    scenario.forget();
+    for channel in [1, 65_535] {
+        scenario.open_channel(channel);
+    }
 }
 
 #[test]

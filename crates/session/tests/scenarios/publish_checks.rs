@@ -1,5 +1,6 @@
 //! What is checked of a publish, in which order, and what of it reaches the broker.
 
+use bytes::BufMut;
 use leveret_session::{Answer, Settings};
 use leveret_wire::{
     BasicProperties, PROTOCOL_HEADER, RawProperties,
@@ -10,7 +11,7 @@ use leveret_wire::{
 
 use crate::support::{
     CAPABILITIES, MISSING, Scenario, body_frame, header_frame, method_frame, open_vhost,
-    publish_method, raw_frame, short, start_ok, tune_ok,
+    publish_frames, publish_method, raw_frame, short, start_ok, tune_ok,
 };
 
 fn headers(key: &'static str, value: FieldValue) -> BasicProperties {
@@ -32,6 +33,40 @@ fn user_id(name: &str) -> BasicProperties {
         user_id: Some(short(name)),
         ..BasicProperties::default()
     }
+}
+
+#[test]
+fn while_publishers_are_to_wait_a_message_waits_for_its_body() {
+    let mut scenario = Scenario::open();
+    scenario.open_channel(1);
+    scenario.hold_publishers(true);
+    let mut bytes = publish_frames(1, "", "one", &RawProperties::EMPTY, b"body");
+    bytes.put_slice(&publish_frames(1, "", "two", &RawProperties::EMPTY, b""));
+    scenario.send_bytes(&bytes);
+    assert_eq!(scenario.events(), []);
+    assert!(scenario.connection.take_held());
+
+    scenario.hold_publishers(false);
+    assert_eq!(scenario.events().len(), 2);
+    assert!(!scenario.connection.take_held());
+}
+
+#[test]
+fn a_message_without_a_body_is_taken_before_its_publisher_waits() {
+    let mut scenario = Scenario::open();
+    scenario.open_channel(1);
+    scenario.hold_publishers(true);
+    scenario.publish(1, "", "one", b"");
+    assert_eq!(scenario.events().len(), 1);
+    assert!(scenario.connection.take_held());
+}
+
+#[test]
+fn other_methods_go_on_while_publishers_are_to_wait() {
+    let mut scenario = Scenario::open();
+    scenario.hold_publishers(true);
+    scenario.open_channel(1);
+    assert!(!scenario.connection.take_held());
 }
 
 #[test]

@@ -260,6 +260,12 @@ impl Scenario {
         self.send_bytes(&bytes);
     }
 
+    /// An alarm begins or ends; what was read before goes on.
+    pub(crate) fn hold_publishers(&mut self, holds: bool) {
+        self.connection.hold_publishers(holds);
+        self.turn();
+    }
+
     pub(crate) fn open_channel(&mut self, channel: u16) {
         self.send(channel, channel::Open::default());
         self.expect(channel, channel::OpenOk::default());
