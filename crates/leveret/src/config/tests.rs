@@ -204,7 +204,7 @@ fn every_address_of_ipv6_is_every_address() {
         ),
     ] {
         let listening = Scenario::conf(&format!("listeners.tcp.1 = {text}\n"));
-        let settings = listening.settings();
+        let settings = listening.load().settings().expect("nothing is wrong");
         assert_eq!(settings.listen.as_deref(), Some(&[expected][..]), "{text}");
     }
 }

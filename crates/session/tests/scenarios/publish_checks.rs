@@ -1,6 +1,5 @@
 //! What is checked of a publish, in which order, and what of it reaches the broker.
 
-use bytes::BufMut;
 use leveret_session::{Answer, Settings};
 use leveret_wire::{
     BasicProperties, PROTOCOL_HEADER, RawProperties,
@@ -37,11 +36,10 @@ fn user_id(name: &str) -> BasicProperties {
 
 #[test]
 fn while_publishers_are_to_wait_a_message_waits_for_its_body() {
-    let mut scenario = Scenario::open();
-    scenario.open_channel(1);
+    let mut scenario = Scenario::with_channel();
     scenario.hold_publishers(true);
     let mut bytes = publish_frames(1, "", "one", &RawProperties::EMPTY, b"body");
-    bytes.put_slice(&publish_frames(1, "", "two", &RawProperties::EMPTY, b""));
+    bytes.extend_from_slice(&publish_frames(1, "", "two", &RawProperties::EMPTY, b""));
     scenario.send_bytes(&bytes);
     assert_eq!(scenario.events(), []);
     assert!(scenario.connection.take_held());
@@ -53,8 +51,7 @@ fn while_publishers_are_to_wait_a_message_waits_for_its_body() {
 
 #[test]
 fn a_message_without_a_body_is_taken_before_its_publisher_waits() {
-    let mut scenario = Scenario::open();
-    scenario.open_channel(1);
+    let mut scenario = Scenario::with_channel();
     scenario.hold_publishers(true);
     scenario.publish(1, "", "one", b"");
     assert_eq!(scenario.events().len(), 1);
@@ -145,14 +142,8 @@ fn nothing_set_means_nothing_set() {
 #[test]
 fn a_missing_exchange_closes_the_channel_and_what_follows_is_ignored() {
     let mut scenario = Scenario::with_channel();
-    let mut bytes = crate::support::publish_frames(1, MISSING, "k", &RawProperties::EMPTY, b"x");
-    bytes.extend_from_slice(&crate::support::publish_frames(
-        1,
-        "",
-        "k",
-        &RawProperties::EMPTY,
-        b"x",
-    ));
+    let mut bytes = publish_frames(1, MISSING, "k", &RawProperties::EMPTY, b"x");
+    bytes.extend_from_slice(&publish_frames(1, "", "k", &RawProperties::EMPTY, b"x"));
     scenario.send_bytes(&bytes);
     let text = "NOT_FOUND - no exchange 'missing' in vhost '/'";
     scenario.expect_channel_close(1, 404, text, (60, 40));
