@@ -3,7 +3,7 @@
 const fs = require("fs");
 const { LIMIT_MS, within } = require("./conditions");
 
-const scenarios = [...require("./with_amqplib"), ...require("./with_connection_manager")];
+const scenarios = [...require("./with_amqplib"), ...require("./with_connection_manager"), ...require("./with_http")];
 
 // A restart of RabbitMQ takes ten seconds on a quiet machine.
 const RESTART_LIMIT_MS = 90_000;

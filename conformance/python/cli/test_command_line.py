@@ -520,6 +520,19 @@ def test_41a_connections_are_listed_and_closed_by_pid(shell):
     assert (closed.value.reply_code, closed.value.reply_text) == (320, "CONNECTION_FORCED - bye")
 
 
+def test_the_newest_lines_of_the_log_are_shown(shell):
+    code, out, _ = shell.run(DIAGNOSTICS, "-q", "log_tail", "-N", "3")
+    assert code == 0
+    assert 1 <= len(out.splitlines()) <= 3
+    # Written a moment ago, by whoever asked.
+    connect(shell).close()
+    lines = shell.ok(DIAGNOSTICS, "-q", "log_tail", "--number", "50")
+    assert f"vhost '{shell.names['v']}'" in lines
+    assert shell.ok(DIAGNOSTICS, "log_tail").startswith(shell.fill("Last 50 log lines on node {node} ...\n"))
+    out = shell.ok(DIAGNOSTICS, "log_tail_stream", "--duration", "1")
+    assert out.startswith(shell.fill("Streaming logs from node {node} "))
+
+
 def test_64_programs_of_clusters_are_content_with_one_node(shell):
     """rabbitmq-upgrade await_online_quorum_plus_one, rabbitmq-queues rebalance all, enable_feature_flag all."""
     assert shell.run("rabbitmq-upgrade", "await_online_quorum_plus_one", "-t", "5")[0] == 0

@@ -922,3 +922,30 @@ def test_the_api_describes_itself(api):
     queue = description["paths"]["/queues/{vhost}/{queue}"]
     assert set(queue) == {"get", "put", "delete"}
     assert [known["name"] for known in queue["get"]["parameters"]] == ["vhost", "queue"]
+
+
+def test_the_name_of_the_cluster_is_told_to_the_next_client(api, broker):
+    before = api.get("cluster-name").json["name"]
+    try:
+        assert api.put("cluster-name", {"name": "renamed"}).status == 204
+        with broker.connect() as connection:
+            assert connection._impl.server_properties["cluster_name"] == "renamed"
+    finally:
+        api.put("cluster-name", {"name": before})
+
+
+@pytest.mark.parametrize(
+    ("component", "value", "why"),
+    [
+        ("federation-upstream", {}, 'Key "uri" not found in x'),
+        ("federation-upstream", {"uri": None}, "uri should be list, actually was null"),
+        ("federation-upstream", {"uri": "amqp://x", "max-hops": "a"}, 'max-hops should be a number, actually was <<"a">>'),
+        ("federation-upstream", {"uri": "amqp://x", "foo": 1}, 'Unrecognised terms [{<<"foo">>,1}] in x'),
+        ("shovel", {"src-uri": "amqp://", "dest-uri": "amqp://"}, "Must specify 'src-exchange' or 'src-queue'"),
+    ],
+)
+def test_parameters_of_plugins_are_checked(api, vhost, component, value, why):
+    refused = api.put(f"parameters/{component}/{vhost}/x", {"value": value})
+    if "not found" in refused.json["reason"] and f"component {component}" in refused.json["reason"]:
+        pytest.skip(f"not run: this broker has no {component}")
+    assert (refused.status, refused.json["reason"]) == (400, f"Validation failed\n\n{why}\n")

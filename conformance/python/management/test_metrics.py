@@ -7,6 +7,8 @@ import urllib.request
 import pika
 import pytest
 
+from program import eventually
+
 LIMIT_SECS = 10
 SERIES = re.compile(r'^([a-z_0-9:]+)(?:\{(.*)\})? (\S+)$')
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -236,3 +238,24 @@ def test_how_old_the_oldest_message_is_is_told(broker, api, vhost, scrape):
     of_queue = scrape("/metrics/per-object").of("rabbitmq_queue_head_message_age_seconds", vhost=vhost, queue="q")
     assert of_queue[0][1] >= 0
     connection.close()
+
+
+def test_messages_that_die_are_counted_by_reason_and_by_what_becomes_of_them(scrape, channel, queue_name):
+    def count(reason, strategy):
+        name = f"rabbitmq_global_messages_dead_lettered_{reason}_total"
+        return scrape().of(name, queue_type="rabbit_classic_queue", dead_letter_strategy=strategy)[0][1]
+
+    reasons = [("expired", "disabled"), ("maxlen", "at_most_once"), ("rejected", "at_most_once")]
+    before = {key: count(*key) for key in reasons}
+    channel.queue_declare(queue_name)
+    channel.basic_publish("", queue_name, b"short", pika.BasicProperties(expiration="1"))
+    arguments = {"x-dead-letter-exchange": "amq.fanout", "x-max-length": 1}
+    limited = channel.queue_declare("", exclusive=True, arguments=arguments).method.queue
+    for body in (b"first", b"second"):
+        channel.basic_publish("", limited, body)
+    eventually(lambda: count(*reasons[1]) >= before[reasons[1]] + 1, "one too many", "")
+    method, _, body = channel.basic_get(limited)
+    assert body == b"second"
+    channel.basic_reject(method.delivery_tag, requeue=False)
+    for key in reasons:
+        eventually(lambda key=key: count(*key) >= before[key] + 1, f"one more of {key}", "")

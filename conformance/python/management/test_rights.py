@@ -165,7 +165,7 @@ class House:
             socket_timeout=10,
         )
         self._client = pika.BlockingConnection(parameters)
-        self._client.channel().basic_consume("q", print)
+        self.tag = self._client.channel().basic_consume("q", print)
         connections = eventually(lambda: self.shown("connections"))
         self.connection = connections[0]["name"]
         self.channel = eventually(lambda: self.shown("channels"))[0]["name"]
@@ -203,7 +203,9 @@ class House:
     def path(self, route):
         words = {
             "alarm": "memory",
+            "channel": "1",
             "component": "shovel",
+            "connection": self.connection,
             "destination": "x2",
             "exchange": "x",
             "flag": self.flag,
@@ -217,6 +219,7 @@ class House:
             "protocols": "amqp",
             "queue": "q",
             "source": "x",
+            "tag": self.tag,
             "unit": "weeks",
             "user": self.somebody,
             "vhost": self.vhost,
@@ -311,6 +314,8 @@ def try_route(house, row):
         if method == "DELETE" and cells[name] == "yes":
             if route in ENDS_CONNECTIONS and name == "administrator":
                 eventually(lambda: not house.is_connected())
+            if route.startswith("x/consumers/"):
+                house.connect()
             house.furnish()
     return {**row, **{name: cells[name] for name in VISITORS}}
 

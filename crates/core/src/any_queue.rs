@@ -8,7 +8,7 @@ use leveret_wire::value::FieldTable;
 use crate::{
     arguments::{QueueSettings, QueueType},
     ids::{ConsumerId, Seq, Timestamp},
-    queue::{Command, ConsumerReport, Depth, Effects, Queue, Report},
+    queue::{Command, ConsumerReport, Depth, Effects, Found, Look, Queue, Report},
     record::{Attempts, QueueRecord, QueueState, Write},
     stream::{Stream, StreamSettings},
 };
@@ -73,6 +73,15 @@ impl AnyQueue {
         match self {
             Self::Queue(queue) => queue.ready_by_priority(),
             Self::Stream(_) => Vec::new(),
+        }
+    }
+
+    /// See [`Queue::look`] and [`Stream::look`].
+    #[must_use]
+    pub fn look(&self, look: Look) -> Found {
+        match self {
+            Self::Queue(queue) => queue.look(look),
+            Self::Stream(stream) => stream.look(look),
         }
     }
 

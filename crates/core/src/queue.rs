@@ -47,6 +47,7 @@ mod enqueue;
 mod expire;
 mod limits;
 mod line;
+mod look;
 mod report;
 mod retry;
 mod returned;
@@ -76,7 +77,8 @@ pub use self::{
     command::{Command, Outcome, Refilled, RequestId, StoredMessage, Stranding},
     consumers::ConsumerSettings,
     dead_letter::{STRANDED_RETRY_MILLIS, STRANDED_TRIED_MAX},
-    effects::{Answer, Confirm, DeathReason, Delivery, Effects, Got, Overdue, Transfer},
+    effects::{Answer, Confirm, DeathReason, Deaths, Delivery, Effects, Got, Overdue, Transfer},
+    look::{ColdPart, Found, Look, Seen, SingleOnDisk, Standing},
     report::{ConsumerReport, Counters, Report},
     stub::UNACKED_BYTES_MAX,
 };

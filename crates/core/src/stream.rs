@@ -52,7 +52,7 @@ use self::{
 };
 use crate::{
     ids::{ChannelKey, ConsumerId, QueueId, Seq, Timestamp},
-    queue::{Answer, Command, ConsumerReport, Depth, Effects, Report},
+    queue::{Answer, ColdPart, Command, ConsumerReport, Depth, Effects, Found, Look, Report},
     record::{MetaChange, QueueState, Write},
 };
 
@@ -235,6 +235,23 @@ impl Stream {
         Depth {
             ready: self.state.messages,
             unacked: self.readers.unsettled() as u64,
+        }
+    }
+
+    /// Looks where its messages are: all that readers see are ready, and on disk.
+    #[must_use]
+    pub fn look(&self, look: Look) -> Found {
+        let behind = look.after.map_or(self.state.head, Seq::next);
+        let part = ColdPart {
+            priority: MESSAGES,
+            from: self.state.head.max(behind),
+            // What is not stored yet is not found.
+            until: self.state.next,
+        };
+        let has_some = look.ready && part.from < part.until;
+        Found {
+            cold: has_some.then_some(part).into_iter().collect(),
+            ..Found::default()
         }
     }
 

@@ -127,7 +127,9 @@ pub(crate) fn known() -> impl Iterator<Item = &'static str> {
     KNOWN.iter().map(|(name, _)| *name)
 }
 
-pub(crate) fn is_known(name: &str) -> bool {
+/// Whether there is a plugin of this name.
+#[must_use]
+pub fn is_known(name: &str) -> bool {
     known().any(|known| known == name)
 }
 

@@ -3,16 +3,17 @@
 use std::{
     io,
     net::SocketAddr,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
 use leveret_management::{
-    AdminSocket, BoundListener, Management, Node, NodeFacts, Order, Ordered, Phase, import_file,
-    load_messages,
+    AdminSocket, BoundListener, Management, Node, NodeFacts, Order, Ordered, Phase, Plugins,
+    import_file, load_messages,
 };
 use leveret_runtime::{Broker, StartError, StartOptions};
 use leveret_server::{Listeners, Server};
+use leveret_session::Mechanism;
 use leveret_store::OpenError;
 use leveret_tls::Tls;
 use tokio::time::sleep;
@@ -20,8 +21,9 @@ use tracing::{error, info, warn};
 
 use crate::{
     boot::{Boot, Served},
-    config::Settings,
+    config::{LogFormat, Settings},
     connection_settings, descriptors,
+    logging::{self, Entry, ForExchange},
     run::{RunError, http_settings},
     tls_settings,
 };
@@ -47,6 +49,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) http_tls: Option<Arc<Tls>>,
     /// Those of the first time, which port 0 stood for.
     pub(crate) ports: Ports,
+    /// The broker that runs, for who outlives it.
+    pub(crate) running: Arc<Mutex<Weak<Broker>>>,
 }
 
 /// What is bound and not served yet.
@@ -157,6 +161,7 @@ impl App {
     ) -> Result<Self, RunError> {
         node.set_phase(Phase::Booting);
         let broker = open(&plan.options).await?;
+        *plan.running.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&broker);
         if let Some(path) = &plan.settings.definitions {
             // Before anybody is let in.
             import_file(&broker, path).await?;
@@ -197,6 +202,28 @@ impl App {
         }
         self.broker.drain().await;
         Ok(self.broker.stop()?)
+    }
+}
+
+/// Publishes log lines to the exchange, while there is a broker.
+pub(crate) async fn publish_log(
+    mut lines: ForExchange,
+    format: LogFormat,
+    running: Arc<Mutex<Weak<Broker>>>,
+) {
+    let content_type = match format {
+        LogFormat::Text => "text/plain",
+        LogFormat::Json => "application/json",
+    };
+    while let Some(Entry { level, line, .. }) = lines.recv().await {
+        let broker = running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .upgrade();
+        if let Some(broker) = broker {
+            let level = logging::level_name(level);
+            logging::quietly(|| broker.publish_log(level, content_type, line));
+        }
     }
 }
 
@@ -320,7 +347,8 @@ pub(crate) fn admin_socket(node: &Arc<Node>, name: &str) -> Option<AdminSocket> 
 }
 
 /// What administrators are told of the process.
-pub(crate) fn facts(boot: &Boot) -> NodeFacts {
+pub(crate) fn facts(boot: &Boot, settings: &Settings, ports: &Ports) -> NodeFacts {
+    let served = ports.served();
     let config_files = boot.config_files.iter();
     NodeFacts {
         name: boot.node.clone(),
@@ -331,5 +359,10 @@ pub(crate) fn facts(boot: &Boot) -> NodeFacts {
         log: boot.log.clone(),
         enabled_plugins_file: Some(leveret_ctl::enabled_plugins_file()),
         data_dir: boot.data_dir.clone(),
+        version: settings.compat_version.clone(),
+        plugins: Plugins::new(boot.enabled_plugins(&served), boot.plugins_with(&served)),
+        mechanisms: connection_settings::mechanisms(settings)
+            .map(Mechanism::name)
+            .collect(),
     }
 }

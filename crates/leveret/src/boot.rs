@@ -5,8 +5,13 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use leveret_management::LogControl;
 use tracing::info;
 
+use crate::logging::ForExchange;
+
 /// The line that says that clients are accepted.
 const COMPLETE: &str = "Server startup complete";
+
+/// What the management plugin brings along.
+const IMPLIED_PLUGINS: [&str; 2] = ["rabbitmq_management_agent", "rabbitmq_web_dispatch"];
 
 /// What of a start is worth telling.
 #[derive(Debug, Default)]
@@ -19,6 +24,8 @@ pub(crate) struct Boot {
     pub(crate) log_files: Vec<String>,
     /// What can change how many of them there are.
     pub(crate) log: Option<Arc<dyn LogControl>>,
+    /// Lines that the broker is to publish.
+    pub(crate) for_exchange: Option<ForExchange>,
     /// Where data are; `None` in memory.
     pub(crate) data_dir: Option<PathBuf>,
     /// Names in the list of plugins.
@@ -88,18 +95,24 @@ impl Boot {
         );
     }
 
+    /// What somebody has enabled, or, where nobody was asked, what is served.
+    pub(crate) fn enabled_plugins(&self, listening: &[(Served, SocketAddr)]) -> Vec<String> {
+        if !self.plugins.is_empty() {
+            return self.plugins.clone();
+        }
+        let mut served = self.plugins_with(listening);
+        served.retain(|name| !IMPLIED_PLUGINS.contains(&name.as_str()));
+        served
+    }
+
     /// What is listed, and what is served without being listed.
-    fn plugins_with(&self, listening: &[(Served, SocketAddr)]) -> Vec<String> {
+    pub(crate) fn plugins_with(&self, listening: &[(Served, SocketAddr)]) -> Vec<String> {
         let serves =
             |wanted: fn(&Served) -> bool| listening.iter().any(|(served, _)| wanted(served));
         let mut plugins = self.plugins.clone();
         if serves(|served| matches!(served, Served::Http | Served::Https)) {
-            let names = [
-                "rabbitmq_management",
-                "rabbitmq_management_agent",
-                "rabbitmq_web_dispatch",
-            ];
-            plugins.extend(names.map(str::to_owned));
+            plugins.push("rabbitmq_management".to_owned());
+            plugins.extend(IMPLIED_PLUGINS.map(str::to_owned));
         }
         if serves(|served| matches!(served, Served::Metrics | Served::MetricsTls)) {
             plugins.push("rabbitmq_prometheus".to_owned());

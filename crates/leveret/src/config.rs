@@ -14,6 +14,7 @@ mod document;
 mod environment;
 mod erlang_terms;
 mod given;
+mod keyed;
 mod merge;
 mod origin;
 mod setting;
@@ -35,9 +36,9 @@ pub(crate) use self::{
     given::Given,
     origin::{Origin, Problem, Severity},
     table::{
-        AuthBackendName, AuthMechanism, LogFileName, LogFormat, LogLevel, LogTo, LoginPart,
-        QueueType, ROWS, SanType, Settings, Storage, StorageSync, TlsVersion, TokenAlgorithm,
-        VerifyWhom,
+        AuthBackendName, AuthMechanism, LogFileName, LogFormat, LogLevel, LogMoments, LogTo,
+        LoginPart, QueueType, ROWS, RatesMode, SanType, Settings, Storage, StorageSync,
+        SyslogFacility, SyslogProtocol, SyslogTransport, TlsVersion, TokenAlgorithm, VerifyWhom,
     },
     value::{ANY, Bytes, Endpoint, OptionalEndpoint, Range, Value},
 };
@@ -316,5 +317,7 @@ mod configuration;
 #[path = "../../../fuzz/src/mutation.rs"]
 #[expect(unreachable_pub, reason = "in its own place the fuzz targets reach it")]
 mod mutation;
+#[cfg(test)]
+mod published;
 #[cfg(test)]
 mod tests;

@@ -38,6 +38,7 @@ fn check(loaded: &Loaded) -> io::Result<ExitCode> {
     let mut out = stdout().lock();
     for problem in &loaded.problems {
         let severity = match problem.severity {
+            Severity::Note => "note",
             Severity::Error => "error",
             Severity::Warning | Severity::Unknown => "warning",
         };

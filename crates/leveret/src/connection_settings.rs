@@ -4,17 +4,21 @@ use leveret_session::Mechanism;
 
 use crate::config::{AuthMechanism, Settings};
 
-/// The settings of all connections.
-pub(crate) fn of(settings: &Settings) -> leveret_session::Settings {
+/// How clients may log in.
+pub(crate) fn mechanisms(settings: &Settings) -> impl Iterator<Item = Mechanism> {
     let nobody = settings.anonymous_login_user == "none";
     let mechanisms = settings.auth_mechanisms.iter();
-    let mechanisms = mechanisms.filter_map(|mechanism| match mechanism {
+    mechanisms.filter_map(move |mechanism| match mechanism {
         AuthMechanism::Plain => Some(Mechanism::Plain),
         AuthMechanism::Amqplain => Some(Mechanism::AmqPlain),
         AuthMechanism::External => Some(Mechanism::External),
         AuthMechanism::CrDemo => Some(Mechanism::CrDemo),
         AuthMechanism::Anonymous => (!nobody).then_some(Mechanism::Anonymous),
-    });
+    })
+}
+
+/// The settings of all connections.
+pub(crate) fn of(settings: &Settings) -> leveret_session::Settings {
     let defaults = leveret_session::Settings::default();
     let message_size_max = settings.max_message_size.0;
     leveret_session::Settings {
@@ -25,7 +29,7 @@ pub(crate) fn of(settings: &Settings) -> leveret_session::Settings {
             .clone()
             .unwrap_or_else(|| leveret_ctl::node_name(settings.node_name.as_deref())),
         has_own_prefetch_only: settings.compat_strict || !settings.permit_global_qos,
-        mechanisms: mechanisms.collect(),
+        mechanisms: mechanisms(settings).collect(),
         anonymous_user: settings
             .anonymous_login_user
             .as_str()

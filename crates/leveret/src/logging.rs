@@ -2,14 +2,19 @@
 //!
 //! ```text
 //!   event ─┬─ filter of the console ─▶ line or JSON ─▶ standard output or error
-//!          └─ filter of the file ────▶ line or JSON ─▶ a file that is rotated
+//!          ├─ filter of the file ────▶ line or JSON ─▶ a file that is rotated
+//!          ├─ filter of syslog, of the journal ▶ a thread ─▶ a socket
+//!          ├─ filter of the exchange ─▶ the broker, while one runs ─▶ `amq.rabbitmq.log`
+//!          └─ filter of the console ─▶ the newest lines, in memory, for `rabbitmq-diagnostics log_tail`
 //! ```
 //!
-//! A filter is a level and the levels of categories; both filters can be changed while the broker runs.
+//! A filter is a level and the levels of categories; all filters can be changed while the broker runs.
 
 mod file;
 mod levels;
 mod line;
+mod outlet;
+mod syslog;
 
 use std::{
     fmt,
@@ -19,24 +24,54 @@ use std::{
 };
 
 use leveret_management::LogControl;
+use tokio::sync::mpsc;
 use tracing_subscriber::{
     Layer, Registry, filter::Targets, fmt::writer::BoxMakeWriter, layer::SubscriberExt, registry,
     reload, util::SubscriberInitExt,
 };
 
-pub(crate) use self::levels::CategoryLevel;
+pub(crate) use self::{
+    file::Moments,
+    levels::CategoryLevel,
+    outlet::{Entry, Outlet, quietly},
+};
 use self::{
     file::{LogFile, Rotation},
     levels::Levels,
     line::{Json, Line},
+    outlet::{OutletLayer, Recent},
+    syslog::Syslog,
 };
-use crate::config::{Bytes, LogFileName, LogFormat, LogLevel, LogTo, Settings};
+use crate::config::{
+    Bytes, LogFileName, LogFormat, LogLevel, LogMoments, LogTo, Settings, SyslogFacility,
+};
+
+/// Lines that wait for the broker to publish them.
+const FOR_EXCHANGE_MAX: usize = 1024;
 
 /// What the log goes to.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     console: Option<(LogTo, LogFormat, Levels)>,
     file: Option<(PathBuf, Rotation, LogFormat, Levels)>,
+    exchange: Option<(LogFormat, Levels)>,
+    syslog: Option<(Syslog, LogFormat, Levels)>,
+    journal: Option<(String, Levels)>,
+    recent: Option<Levels>,
+}
+
+/// Lines on their way to the exchange.
+pub(crate) type ForExchange = mpsc::Receiver<Entry>;
+
+/// Those of the exchange are dropped when the broker does not keep up.
+#[derive(Debug)]
+struct ToExchange(mpsc::Sender<Entry>);
+
+impl Outlet for ToExchange {
+    fn take(&self, entry: Entry) {
+        // It is full, or the process ends.
+        let _ = self.0.try_send(entry);
+    }
 }
 
 impl Plan {
@@ -57,6 +92,10 @@ impl Plan {
         let rotation = Rotation {
             bytes_max: settings.log_file_rotation_size.map(|Bytes(size)| size),
             kept: settings.log_file_rotation_count,
+            at: settings
+                .log_file_rotation_date
+                .as_ref()
+                .map(|LogMoments(at)| *at),
         };
         let console = settings.log_console || console_only || path.is_none();
         let to = settings.log_to.unwrap_or(to);
@@ -67,6 +106,43 @@ impl Plan {
                 let level = settings.log_file_level;
                 (path, rotation, settings.log_file_format, levels(level))
             }),
+            exchange: settings.log_exchange.then(|| {
+                let level = settings.log_exchange_level;
+                (settings.log_exchange_format, levels(level))
+            }),
+            syslog: settings.log_syslog.then(|| {
+                let to = Syslog {
+                    host: settings.log_syslog_host.clone(),
+                    port: settings.log_syslog_port,
+                    transport: settings.log_syslog_transport,
+                    protocol: settings.log_syslog_protocol,
+                    facility: match settings.log_syslog_facility {
+                        SyslogFacility::Kern => 0,
+                        SyslogFacility::User => 1,
+                        SyslogFacility::Mail => 2,
+                        SyslogFacility::Daemon => 3,
+                        SyslogFacility::Auth => 4,
+                        SyslogFacility::Syslog => 5,
+                        SyslogFacility::Local0 => 16,
+                        SyslogFacility::Local1 => 17,
+                        SyslogFacility::Local2 => 18,
+                        SyslogFacility::Local3 => 19,
+                        SyslogFacility::Local4 => 20,
+                        SyslogFacility::Local5 => 21,
+                        SyslogFacility::Local6 => 22,
+                        SyslogFacility::Local7 => 23,
+                    },
+                    identity: settings.log_syslog_identity.clone(),
+                    own_host: own_host(),
+                };
+                let level = settings.log_syslog_level;
+                (to, settings.log_syslog_format, levels(level))
+            }),
+            journal: settings.log_journald.then(|| {
+                let level = settings.log_journald_level;
+                (settings.log_syslog_identity.clone(), levels(level))
+            }),
+            recent: Some(levels(None)),
         }
     }
 
@@ -75,7 +151,7 @@ impl Plan {
         let levels = Levels::new(LogLevel::Info, None, &[]);
         Self {
             console: Some((LogTo::Stderr, LogFormat::Text, levels)),
-            file: None,
+            ..Self::default()
         }
     }
 
@@ -96,7 +172,7 @@ impl Plan {
     }
 
     /// Starts logging; once per process.
-    pub(crate) fn start(self) -> io::Result<Arc<Logging>> {
+    pub(crate) fn start(self) -> io::Result<(Arc<Logging>, Option<ForExchange>)> {
         let mut layers: Vec<Box<dyn Layer<Registry> + Send + Sync>> = Vec::new();
         let mut outputs = Vec::new();
         let mut add = |writer: BoxMakeWriter, format, levels: Levels, has_colours| {
@@ -127,13 +203,56 @@ impl Plan {
             let file = LogFile::open(path, rotation)?;
             add(BoxMakeWriter::new(file), format, levels, false);
         }
+        let mut add = |outlet: Arc<dyn Outlet>, format, levels: Levels| {
+            let (filter, handle) = reload::Layer::new(levels.targets());
+            outputs.push(Output {
+                levels,
+                apply: Box::new(move |targets| drop(handle.reload(targets))),
+            });
+            layers.push(OutletLayer { outlet, format }.with_filter(filter).boxed());
+        };
+        let mut for_exchange = None;
+        if let Some((format, levels)) = self.exchange {
+            let (lines, taken) = mpsc::channel(FOR_EXCHANGE_MAX);
+            for_exchange = Some(taken);
+            add(Arc::new(ToExchange(lines)), format, levels);
+        }
+        if let Some((to, format, levels)) = self.syslog {
+            add(Arc::new(syslog::syslog(to)?), format, levels);
+        }
+        if let Some((identity, levels)) = self.journal {
+            let journal = syslog::journal(identity)?;
+            add(Arc::new(journal), LogFormat::Text, levels);
+        }
+        let recent = Arc::new(Recent::default());
+        if let Some(levels) = self.recent {
+            add(recent.clone(), LogFormat::Text, levels);
+        }
         registry().with(layers).init();
-        Ok(Arc::new(Logging(Mutex::new(outputs))))
+        let logging = Logging {
+            outputs: Mutex::new(outputs),
+            recent,
+        };
+        Ok((Arc::new(logging), for_exchange))
     }
 }
 
+/// What this machine calls itself: the host in the name that a node has by default.
+fn own_host() -> String {
+    let node = leveret_ctl::node_name(None);
+    node.rsplit('@').next().unwrap_or("-").to_owned()
+}
+
+/// RabbitMQ's word for a level.
+pub(crate) const fn level_name(level: tracing::Level) -> &'static str {
+    line::word(level)
+}
+
 /// What can be changed while lines are written.
-pub(crate) struct Logging(Mutex<Vec<Output>>);
+pub(crate) struct Logging {
+    outputs: Mutex<Vec<Output>>,
+    recent: Arc<Recent>,
+}
 
 struct Output {
     levels: Levels,
@@ -152,10 +271,15 @@ impl LogControl for Logging {
         let Some(level) = LogLevel::read(level, crate::config::ANY) else {
             return false;
         };
-        for output in &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        let mut outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        for output in &mut *outputs {
             output.levels = Levels::new(level, None, &[]);
             (output.apply)(output.levels.targets());
         }
         true
+    }
+
+    fn lines_after(&self, number: u64, at_most: usize) -> (Vec<String>, u64) {
+        self.recent.after(number, at_most)
     }
 }

@@ -23,7 +23,7 @@ use leveret_ctl::{Called, Ran};
 use crate::{
     boot::Boot,
     cli::{Arguments, Command, StorageCommand},
-    config::{Environment, LogTo, Places, Problem, load},
+    config::{Environment, LogTo, Places, Problem, Severity, load},
 };
 
 /// RocksDB allocates here as well. Memory that a backlog took goes back to the system; with the C library's
@@ -74,12 +74,15 @@ fn serve(arguments: &Arguments, as_rabbitmq: bool) -> ExitCode {
     }
     let plan = logging::Plan::of(&settings, log_to);
     let log_files = plan.names();
-    let log = match plan.start() {
-        Ok(log) => log,
+    let (log, for_exchange) = match plan.start() {
+        Ok(started) => started,
         Err(reason) => return failed(&format!("cannot write the log: {reason}")),
     };
     for problem in &loaded.problems {
-        tracing::warn!("{problem}");
+        match problem.severity {
+            Severity::Note => tracing::info!("{problem}"),
+            _ => tracing::warn!("{problem}"),
+        }
     }
     for (row, text, origin) in loaded.rows().filter(|(_, text, _)| !text.is_empty()) {
         tracing::debug!("{} = {text}, from {origin}", row.name);
@@ -88,6 +91,7 @@ fn serve(arguments: &Arguments, as_rabbitmq: bool) -> ExitCode {
         config_files: loaded.files.clone(),
         log_files,
         log: Some(log),
+        for_exchange,
         ..Boot::default()
     };
     if as_rabbitmq {
@@ -95,6 +99,9 @@ fn serve(arguments: &Arguments, as_rabbitmq: bool) -> ExitCode {
         let plugins = rabbitmq_server::enabled_plugins(&loaded.environment);
         rabbitmq_server::settle(&mut settings, &node, plugins.is_some());
         boot.plugins = plugins.unwrap_or_default();
+        for words in rabbitmq_server::missing(&boot.plugins) {
+            tracing::warn!("{words}");
+        }
         settings.event_exchange |= rabbitmq_server::has_event_exchange(&boot.plugins);
     }
     match run::run(&settings, boot) {

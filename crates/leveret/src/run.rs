@@ -11,8 +11,11 @@ use std::{
 
 use leveret_management::{
     BoundListener, Cors, HttpError, HttpSettings, HttpTimeouts, ImportError, MessagesError, Node,
+    header,
 };
-use leveret_runtime::{Amount, Limits, NodeOptions, Permit, Permits, StartError, StartOptions};
+use leveret_runtime::{
+    Amount, Limits, NodeOptions, Permit, Permits, StartError, StartOptions, VhostDefaults,
+};
 use leveret_server::{BindError, Listeners};
 use leveret_store::SyncMode;
 use leveret_tls::{Tls, TlsError};
@@ -23,7 +26,9 @@ use crate::{
     app::{self, App, Bound, Plan, Port, Ports, Process},
     boot::Boot,
     certificates,
-    config::{Bytes, Endpoint, OptionalEndpoint, QueueType, Settings, Storage, StorageSync},
+    config::{
+        Bytes, Endpoint, OptionalEndpoint, QueueType, RatesMode, Settings, Storage, StorageSync,
+    },
     descriptors,
     oauth_settings::{self, OauthError},
     tls_settings,
@@ -147,8 +152,14 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
         amqp_tls: amqp_tls.clone(),
         http_tls: http_tls.clone(),
         ports: ports.clone(),
+        running: Arc::default(),
     };
-    let (node, mut orders) = Node::new(app::facts(&boot));
+    let log_lines = boot.for_exchange.take().map(|lines| {
+        let format = settings.log_exchange_format;
+        let publishing = app::publish_log(lines, format, plan.running.clone());
+        tokio::spawn(publishing)
+    });
+    let (node, mut orders) = Node::new(app::facts(&boot, settings, &ports));
     // From the first moment, so that who waits for the broker finds somebody to ask.
     let _admin_socket = app::admin_socket(&node, &boot.node);
     let app = App::start(&plan, bound, &node).await?;
@@ -190,6 +201,9 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
     };
     info!("{reason} received - shutting down");
     fresh.abort();
+    if let Some(log_lines) = log_lines {
+        log_lines.abort();
+    }
     if let Some(app) = process.app.take() {
         app.stop(&process.node).await?;
     }
@@ -213,6 +227,31 @@ pub(crate) fn http_settings(settings: &Settings) -> HttpSettings {
             body: Duration::from_millis(settings.http_body_timeout.0),
         },
         metrics_per_object: settings.metrics_per_object,
+        body_bytes_max: usize::try_from(settings.http_body_max.0).unwrap_or(usize::MAX),
+        headers: [
+            (header::CONTENT_SECURITY_POLICY, &settings.http_csp),
+            (header::STRICT_TRANSPORT_SECURITY, &settings.http_hsts),
+            (
+                header::X_CONTENT_TYPE_OPTIONS,
+                &settings.http_content_type_options,
+            ),
+            (header::X_FRAME_OPTIONS, &settings.http_frame_options),
+            (header::X_XSS_PROTECTION, &settings.http_xss_protection),
+            (header::REFERRER_POLICY, &settings.http_referrer_policy),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value.as_ref()?.0.clone())))
+        .collect(),
+        rates_mode: match settings.rates_mode {
+            RatesMode::None => "none",
+            RatesMode::Basic => "basic",
+            RatesMode::Detailed => "detailed",
+        },
+        disable_stats: settings.http_disable_stats,
+        enable_queue_totals: settings.http_enable_queue_totals,
+        operator_policies_are_fixed: settings.operator_policies_fixed,
+        definitions_need_json_extension: settings.http_json_extension,
+        login_session_minutes: settings.http_login_session,
     }
 }
 
@@ -222,12 +261,25 @@ fn node_options(settings: &Settings) -> Result<NodeOptions, OauthError> {
         login_failures_max: settings.login_failures_max,
         loopback_users: settings.loopback_users.clone(),
         connection_max: settings.connection_max,
+        vhost_max: settings.vhost_max,
         channel_max: settings.channel_max_per_node,
         message_size_max: settings.max_message_size.0,
         name: leveret_ctl::node_name(settings.node_name.as_deref()),
         default_user: settings.default_user.clone(),
         default_password: settings.default_pass.clone(),
+        default_tags: settings.default_user_tags.clone(),
+        default_permission: [
+            &settings.default_permission_configure,
+            &settings.default_permission_write,
+            &settings.default_permission_read,
+        ]
+        .map(|pattern| pattern.0.clone()),
         default_vhost: settings.default_vhost.clone(),
+        vhost_defaults: VhostDefaults {
+            limits: settings.default_vhost_limits.0.clone(),
+            operator_policies: settings.default_operator_policies.0.clone(),
+            users: settings.default_users.0.clone(),
+        },
         default_queue_type: match settings.default_queue_type {
             QueueType::Classic => "classic",
             QueueType::Quorum => "quorum",

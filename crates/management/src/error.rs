@@ -38,6 +38,11 @@ impl Refused {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", reason)
     }
 
+    /// Somebody asks for what statistics show, and for none of them.
+    pub(crate) fn without_stats() -> Self {
+        Self::bad_request("Stats in management UI are disabled on this node")
+    }
+
     /// A mandatory key is missing.
     pub(crate) fn key_missing(key: &str) -> Self {
         Self::bad_request(format!("[{{key_missing,{key}}}]"))

@@ -29,11 +29,13 @@ mod server;
 mod values;
 mod visitor;
 
+pub use axum::http::{HeaderValue, header};
+
 pub use self::{
     cors::Cors,
     listener::{BoundListener, HttpError},
     message_file::{MessagesError, load_messages, load_messages_from},
-    node::{AdminSocket, LogControl, Node, NodeFacts, Order, Ordered, Phase},
+    node::{AdminSocket, LogControl, Node, NodeFacts, Order, Ordered, Phase, Plugins},
     resource::definitions::{ImportError, import_file, import_text},
     server::{HttpSettings, HttpTimeouts, Listening, ListeningHttp, Management},
 };

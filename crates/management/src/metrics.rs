@@ -215,6 +215,7 @@ fn page(api: &Api, per_object: bool) -> String {
     totals(api, &mut page, &queues);
     auth_attempts(api, &mut page, "rabbitmq_");
     protocol::messages(api, &mut page, &queues);
+    protocol::deaths(api, &mut page);
     protocol::sizes(api, &mut page);
     protocol::exchanges(api, &mut page, "rabbitmq_", per_object, &|_| true);
     resources(api, &mut page, "rabbitmq_");
@@ -249,8 +250,8 @@ fn identity(api: &Api, page: &mut Page, endpoint: &str) {
     page.series(
         "rabbitmq_build_info",
         &[
-            ("rabbitmq_version", node::VERSION),
-            ("prometheus_plugin_version", node::VERSION),
+            ("rabbitmq_version", &api.facts.version),
+            ("prometheus_plugin_version", &api.facts.version),
             ("prometheus_client_version", env!("CARGO_PKG_VERSION")),
             ("erlang_version", node::ERLANG_VERSION),
         ],

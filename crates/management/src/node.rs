@@ -12,7 +12,7 @@
 use std::{
     fmt, io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -26,6 +26,7 @@ use tokio::{
 };
 use tracing::error;
 
+use crate::resource::node::VERSION;
 use crate::server::{Api, answer_administrator};
 
 /// Orders that may wait; they are carried out one by one.
@@ -85,10 +86,13 @@ impl Ordered {
 pub trait LogControl: fmt::Debug + Send + Sync {
     /// Logs as much as that from now on, whatever was set for an output or a category; `false` if it is no level.
     fn set_level(&self, level: &str) -> bool;
+
+    /// The newest lines behind the one of this number, at most so many, and the number of the last one.
+    fn lines_after(&self, number: u64, at_most: usize) -> (Vec<String>, u64);
 }
 
 /// What does not change while the process lives.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct NodeFacts {
     /// The node's name.
     pub name: String,
@@ -102,6 +106,67 @@ pub struct NodeFacts {
     pub enabled_plugins_file: Option<PathBuf>,
     /// Where everything durable lies.
     pub data_dir: Option<PathBuf>,
+    /// The version of RabbitMQ that tools are told.
+    pub version: String,
+    /// Plugins of RabbitMQ that somebody has enabled.
+    pub plugins: Plugins,
+    /// Ways to log in that AMQP clients are offered.
+    pub mechanisms: Vec<&'static str>,
+}
+
+/// Plugins that somebody has enabled, and those they bring along. They can change while the process lives.
+#[derive(Debug, Clone)]
+pub struct Plugins(Arc<Mutex<(Vec<String>, Vec<String>)>>);
+
+impl Plugins {
+    /// Those that are named, and all of them.
+    #[must_use]
+    pub fn new(enabled: Vec<String>, active: Vec<String>) -> Self {
+        Self(Arc::new(Mutex::new((enabled, active))))
+    }
+
+    fn lists(&self) -> MutexGuard<'_, (Vec<String>, Vec<String>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn enabled(&self) -> Vec<String> {
+        self.lists().0.clone()
+    }
+
+    pub(crate) fn active(&self) -> Vec<String> {
+        self.lists().1.clone()
+    }
+
+    /// These are enabled from now on, those they bring along among them; tells which came and which went.
+    pub(crate) fn enable(&self, plugins: Vec<String>) -> (Vec<String>, Vec<String>) {
+        let mut lists = self.lists();
+        let before = std::mem::replace(&mut lists.1, plugins.clone());
+        lists.0.clone_from(&plugins);
+        let without = |list: Vec<String>, other: &[String]| -> Vec<String> {
+            list.into_iter()
+                .filter(|name| !other.contains(name))
+                .collect()
+        };
+        let more = without(plugins.clone(), &before);
+        (more, without(before, &plugins))
+    }
+}
+
+impl Default for NodeFacts {
+    fn default() -> Self {
+        let plugins = ["rabbitmq_management", "rabbitmq_prometheus"].map(str::to_owned);
+        Self {
+            name: String::new(),
+            config_files: Vec::new(),
+            log_files: Vec::new(),
+            log: None,
+            enabled_plugins_file: None,
+            data_dir: None,
+            version: VERSION.to_owned(),
+            plugins: Plugins::new(plugins.to_vec(), plugins.to_vec()),
+            mechanisms: vec!["PLAIN", "AMQPLAIN", "ANONYMOUS"],
+        }
+    }
 }
 
 /// The process.

@@ -9,7 +9,7 @@ use crate::{
     request::Request,
     resource::{
         bindings, channels, connections, consumers, definitions, deprecated, exchanges, health,
-        limits, logins, messages, node, overview, parameters, permissions, policies, queues,
+        limits, logins, look, messages, node, overview, parameters, permissions, policies, queues,
         topic_permissions, users, vhosts,
     },
     server::Api,
@@ -504,6 +504,11 @@ pub(crate) const ROUTES: &[Route] = &[
         &[("PUT", Administrator)],
     ),
     route(
+        "x/node/log",
+        "The newest lines of the log",
+        &[("GET", Administrator)],
+    ),
+    route(
         "x/node/log-level",
         "Sets how much is logged",
         &[("PUT", Administrator)],
@@ -550,6 +555,16 @@ pub(crate) const ROUTES: &[Route] = &[
         ORDER,
     ),
     route("x/openapi.json", "This description", READ),
+    route(
+        "x/consumers/{connection}/{channel}/{tag}",
+        "Cancels a consumer; its client is told",
+        &[("DELETE", Management)],
+    ),
+    route(
+        "x/queues/{vhost}/{queue}/messages",
+        "Messages of a queue as they stand; nothing of them changes",
+        &[("GET", Management)],
+    ),
     route("x/ready", "Whether clients can be served", OPEN),
     route("whoami", "Who asks", READ),
 ];
@@ -644,7 +659,7 @@ pub(crate) async fn carry_out(
         ["users", user, "queues"] => queues::of_user(api, visitor, request, user),
         ["users", user, "topic-permissions"] => topic_permissions::of_user(api, request, user),
         ["users", rest @ ..] => users::answer(api, visitor, request, rest).await,
-        ["version"] => Ok(Reply::Json(node::VERSION.into())),
+        ["version"] => Ok(Reply::Json(api.facts.version.clone().into())),
         ["vhost-limits", rest @ ..] => limits::of_vhosts(api, visitor, request, rest).await,
         ["vhosts", vhost, "permissions"] => permissions::of_vhost(api, request, vhost),
         ["vhosts", vhost, "topic-permissions"] => topic_permissions::of_vhost(api, request, vhost),
@@ -653,7 +668,13 @@ pub(crate) async fn carry_out(
         }
         ["vhosts", vhost, "channels"] => channels::of_vhost(api, visitor, request, vhost).await,
         ["vhosts", rest @ ..] => vhosts::answer(api, visitor, request, rest).await,
-        ["whoami"] => Ok(overview::whoami(visitor)),
+        ["whoami"] => Ok(overview::whoami(api, visitor)),
+        ["x", "consumers", connection, channel, tag] => {
+            consumers::cancel(api, visitor, connection, channel, tag).await
+        }
+        ["x", "queues", vhost, queue, "messages"] => {
+            look::messages(api, visitor, request, vhost, queue).await
+        }
         ["x", "openapi.json"] => Ok(openapi::describe(api)),
         ["x", "ready"] => Ok(health::ready()),
         _ => Err(Refused::not_found()),

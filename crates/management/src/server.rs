@@ -10,7 +10,7 @@ use axum::{
     Extension, Router,
     body::{Body, to_bytes},
     extract::{ConnectInfo, State},
-    http::{self, Method, Response, StatusCode},
+    http::{self, HeaderName, HeaderValue, Method, Response, StatusCode},
 };
 use bytes::Bytes;
 use leveret_runtime::Broker;
@@ -87,7 +87,7 @@ impl Default for HttpTimeouts {
 }
 
 /// How the API and the metrics are served.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct HttpSettings {
     /// Everything is below this path, such as `/mq`; empty for the root.
     pub path_prefix: String,
@@ -97,6 +97,41 @@ pub struct HttpSettings {
     pub timeouts: HttpTimeouts,
     /// `/metrics` has a series for each object, as `/metrics/per-object` always has.
     pub metrics_per_object: bool,
+    /// The largest body of a request.
+    pub body_bytes_max: usize,
+    /// Headers of every answer, in place of those that are sent otherwise.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// RabbitMQ's word for which rates tools are shown.
+    pub rates_mode: &'static str,
+    /// Every request is answered as if it asked for no statistics.
+    pub disable_stats: bool,
+    /// And for the depths of queues all the same.
+    pub enable_queue_totals: bool,
+    /// Nobody changes operator policies over the network.
+    pub operator_policies_are_fixed: bool,
+    /// Told to tools that upload definitions.
+    pub definitions_need_json_extension: bool,
+    /// After how many minutes a page should ask for the password again.
+    pub login_session_minutes: Option<u64>,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            path_prefix: String::new(),
+            cors: Cors::default(),
+            timeouts: HttpTimeouts::default(),
+            metrics_per_object: false,
+            body_bytes_max: BODY_BYTES_MAX,
+            headers: Vec::new(),
+            rates_mode: "basic",
+            disable_stats: false,
+            enable_queue_totals: false,
+            operator_policies_are_fixed: false,
+            definitions_need_json_extension: false,
+            login_session_minutes: None,
+        }
+    }
 }
 
 /// What every request is answered with.
@@ -212,6 +247,9 @@ async fn answer(
     if let Some(api) = node.api() {
         let cors = &api.settings.cors;
         cors.allow(&method, &headers, response.headers_mut());
+        for (name, value) in &api.settings.headers {
+            response.headers_mut().insert(name, value.clone());
+        }
     }
     response
 }
@@ -272,9 +310,11 @@ async fn outcome(
             parts.method
         },
         path,
-        query: form_urlencoded::parse(query.as_bytes())
-            .into_owned()
-            .collect(),
+        query: asked(
+            query,
+            api.as_deref()
+                .filter(|_| matches!(origin, Origin::Network(_))),
+        ),
         headers: parts.headers,
         body: Bytes::new(),
         peer: match origin {
@@ -298,7 +338,8 @@ async fn outcome(
     let bytes_max = if needs == Needs::Nothing {
         OPEN_BODY_BYTES_MAX
     } else {
-        BODY_BYTES_MAX
+        let set = api.as_ref().map(|api| api.settings.body_bytes_max);
+        set.unwrap_or(BODY_BYTES_MAX)
     };
     let timeouts = api.as_ref().map(|api| api.settings.timeouts);
     let patience = timeouts.unwrap_or_default().body;
@@ -314,6 +355,26 @@ async fn outcome(
     let api = api.ok_or_else(Refused::stopped)?;
     let work = routes::carry_out(&api, &visitor, &request);
     visitor.actor().acts(work).await
+}
+
+/// The parameters of a request, before them those that the operator wants every request to have.
+fn asked(query: &str, api: Option<&Api>) -> Vec<(String, String)> {
+    let settings = api.map(|api| &api.settings);
+    let always = [
+        (
+            "disable_stats",
+            settings.is_some_and(|set| set.disable_stats),
+        ),
+        (
+            "enable_queue_totals",
+            settings.is_some_and(|set| set.enable_queue_totals),
+        ),
+    ];
+    let always = always.into_iter().filter(|(_, is_set)| *is_set);
+    let always = always.map(|(name, _)| (name.to_owned(), "true".to_owned()));
+    always
+        .chain(form_urlencoded::parse(query.as_bytes()).into_owned())
+        .collect()
 }
 
 async fn body_of(

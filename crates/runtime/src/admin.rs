@@ -48,6 +48,13 @@ impl Broker {
         self.services().access.version()
     }
 
+    /// The name that the cluster was given while it ran or by definitions, if it was.
+    pub fn given_cluster_name(&self) -> Option<String> {
+        let directory = self.directory();
+        let given = directory.parameter("", &ShortString::empty(), "cluster_name")?;
+        serde_json::from_str(&given.value).ok()
+    }
+
     /// What a user may do in a vhost.
     #[must_use]
     pub fn rights(&self, vhost: &ShortString, user: &ShortString) -> Arc<Rights> {
@@ -155,6 +162,9 @@ impl Broker {
             let applier = services.access.lock();
             let handle = services.registry.vhost(&vhost.name).unwrap_or_else(|| {
                 let handle = VhostHandle::new(Vhost::new(vhost.name.clone()), services.clone());
+                for exchange in services.own_exchanges(&vhost.name) {
+                    handle.put_own_exchange(exchange);
+                }
                 services.registry.add_vhost(handle.clone());
                 for exchange in handle.snapshot().exchanges() {
                     services.tell_exchange(exchange.record());
@@ -163,9 +173,20 @@ impl Broker {
             });
             handle.set_traced(vhost.tracing);
             let before = services.access.directory();
+            let defaults = &services.node.vhost_defaults;
             let Ok(changes) = services.access.change(&applier, |directory| {
-                Ok::<_, std::convert::Infallible>(directory.put_vhost(vhost))
+                let is_new = directory.vhost(&vhost.name).is_none();
+                Ok::<_, std::convert::Infallible>(if is_new {
+                    defaults.put_new(directory, vhost)
+                } else {
+                    directory.put_vhost(vhost)
+                })
             });
+            if !defaults.operator_policies.is_empty() {
+                // Nothing they could apply to is in a new vhost.
+                let policies = Policies::of(&services.access.directory());
+                services.policies.store(Arc::new(policies));
+            }
             services.tell_changes(&changes, &before);
             services.send_metadata(changes.into_iter().map(Write::Meta).collect());
         }

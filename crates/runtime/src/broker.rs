@@ -12,9 +12,9 @@ use std::{
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use leveret_core::{
-    arguments::{ACK_TIMEOUT_MILLIS, Permits, with_ack_timeout},
+    arguments::{ACK_TIMEOUT_MILLIS, Permits, QueueType, with_ack_timeout},
     ids::{ConnectionId, QueueId, Timestamp},
-    queue::Counters,
+    queue::{Command, Counters},
     record::{
         BindingRecord, DelayRecord, ExchangeRecord, HashAlgorithm, MetaChange, PermissionRecord,
         QueueRecord, QueueState, UserRecord, VhostRecord, Write,
@@ -39,14 +39,16 @@ use crate::{
     backends::AuthBackend,
     clock::Clock,
     connections::Connections,
+    defaults::VhostDefaults,
     delay_handle::DelayHandle,
     events::{self, Events},
     failed_logins::FailedLogins,
+    log_exchange,
     logins::{LoginCounts, LoginOver, Logins},
     outbox::Outbox,
     policies::Policies,
     promise::{Payer, Promise},
-    publishing::{Publishing, Sizes},
+    publishing::{DeadLetterStrategy, DeathCounts, Publishing, Sizes},
     queue_handle::QueueHandle,
     readers::Readers,
     registry::Registry,
@@ -94,6 +96,8 @@ pub struct NodeOptions {
     pub loopback_users: Vec<String>,
     /// Connections there may be; `None` for any number.
     pub connection_max: Option<u64>,
+    /// Vhosts there may be; `None` for any number.
+    pub vhost_max: Option<u64>,
     /// Channels there may be over all connections; `None` for any number.
     pub channel_max: Option<u64>,
     /// The largest body that may be published, in bytes.
@@ -102,8 +106,14 @@ pub struct NodeOptions {
     pub default_user: String,
     /// Their password.
     pub default_password: String,
+    /// Their tags.
+    pub default_tags: Vec<String>,
+    /// What they may configure, write and read in the vhost of an empty directory.
+    pub default_permission: [String; 3],
     /// The vhost an empty directory gets.
     pub default_vhost: String,
+    /// What every new vhost gets.
+    pub vhost_defaults: VhostDefaults,
     /// The type of a durable queue that asks for none in a vhost that names none.
     pub default_queue_type: &'static str,
     /// The name of the cluster; `None` is that of the node.
@@ -129,11 +139,15 @@ impl Default for NodeOptions {
             login_failures_max: LOGIN_FAILURES_MAX,
             loopback_users: vec!["guest".to_owned()],
             connection_max: None,
+            vhost_max: None,
             channel_max: None,
             message_size_max: 16 * 1024 * 1024,
             default_user: "guest".to_owned(),
             default_password: "guest".to_owned(),
+            default_tags: vec!["administrator".to_owned()],
+            default_permission: [".*", ".*", ".*"].map(str::to_owned),
             default_vhost: "/".to_owned(),
+            vhost_defaults: VhostDefaults::default(),
             default_queue_type: "classic",
             cluster_name: None,
             consumer_timeout_millis: ACK_TIMEOUT_MILLIS,
@@ -217,6 +231,18 @@ impl Services {
     pub(crate) fn arguments_of(&self, record: &QueueRecord) -> FieldTable {
         let millis = self.consumer_timeout_millis.load(Ordering::Relaxed);
         with_ack_timeout(self.policies.load().arguments(record), millis)
+    }
+
+    /// Exchanges of the broker's own that a vhost of this name has.
+    pub(crate) fn own_exchanges(&self, vhost: &ShortString) -> Vec<ExchangeRecord> {
+        if *vhost != self.node.default_vhost.as_str() {
+            return Vec::new();
+        }
+        let mut exchanges = vec![log_exchange::exchange(vhost.clone())];
+        if self.events.is_on() {
+            exchanges.push(events::exchange(vhost.clone()));
+        }
+        exchanges
     }
 
     /// What a message meets that is routed now.
@@ -411,6 +437,12 @@ impl Broker {
         self.services.publishing.publishers()
     }
 
+    /// Messages that died in queues of a type, of which this becomes.
+    #[must_use]
+    pub fn deaths(&self, queue_type: QueueType, strategy: DeadLetterStrategy) -> DeathCounts {
+        self.services.publishing.deaths(queue_type, strategy)
+    }
+
     /// What was published into vhosts that were deleted.
     #[must_use]
     pub fn traffic_of_deleted_vhosts(&self) -> TrafficCounts {
@@ -504,6 +536,12 @@ impl Broker {
                 outbox.cancel(run);
             }
         }
+    }
+
+    /// Ends a consumer as if its client had: what it holds it keeps. The client is told by `basic.cancel`.
+    pub fn cancel_consumer(&self, queue: &QueueHandle, consumer: leveret_core::ids::ConsumerId) {
+        queue.submit(&mut vec![Command::Unsubscribe { consumer }]);
+        self.tell_cancelled(&[consumer]);
     }
 
     /// Whether a publishing connection may be read on; it has handed in `unwritten`.
@@ -673,11 +711,9 @@ impl Broker {
                 queues,
                 bindings,
             } = std::mem::take(in_vhost.of(vhost.name()));
-            // Before its bindings, which are stored. It is not: whether it is there is said at every start.
-            if self.services.events.is_on()
-                && vhost.name() == self.services.node.default_vhost.as_str()
-            {
-                vhost.restore_exchange(events::exchange(vhost.name().clone()));
+            // Before their bindings, which are stored. They are not: whether they are there is said at every start.
+            for exchange in self.services.own_exchanges(vhost.name()) {
+                vhost.restore_exchange(exchange);
             }
             exchanges
                 .iter()
@@ -769,18 +805,28 @@ impl Broker {
                 HashAlgorithm::default(),
                 node.default_password.as_bytes(),
             ),
-            tags: vec!["administrator".to_owned()],
+            tags: node.default_tags.clone(),
             ..UserRecord::default()
         };
         let name = vhost.name.clone();
+        let [configure, write, read] = node.default_permission.clone();
+        let permission = PermissionRecord {
+            vhost: name.clone(),
+            user: user.name.clone(),
+            configure,
+            write,
+            read,
+        };
         let access = &self.services.access;
         let Ok(changes) = access.change(&access.lock(), |directory| {
-            let mut changes = directory.put_vhost(vhost);
+            let mut changes = node.vhost_defaults.put_new(directory, vhost);
             changes.extend(directory.put_user(user));
-            let permission = full_permission(&node.default_vhost, &node.default_user);
+            // The patterns were read when they were set.
             changes.extend(directory.put_permission(permission).unwrap_or_default());
             Ok::<_, std::convert::Infallible>(changes)
         });
+        let policies = Policies::of(&access.directory());
+        self.services.policies.store(Arc::new(policies));
         self.services
             .send_metadata(changes.into_iter().map(Write::Meta).collect());
         Vhost::new(name)

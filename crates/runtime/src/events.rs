@@ -139,6 +139,21 @@ impl Broker {
     }
 }
 
+impl Broker {
+    /// Tells that plugins were enabled or disabled.
+    pub fn tell_plugins(&self, enabled: &[String], disabled: &[String]) {
+        let list = |names: &[String]| {
+            let names = names.iter().map(|name| FieldValue::text(name.clone()));
+            FieldValue::Array(names.collect())
+        };
+        self.services().tell_of_nobody("plugins.changed", || {
+            FieldTable::new()
+                .with("enabled", list(enabled))
+                .with("disabled", list(disabled))
+        });
+    }
+}
+
 impl Services {
     /// Tells an event in the name of whoever acts. The headers are made only if somebody asked for events.
     pub(crate) fn tell(&self, key: &'static str, headers: impl FnOnce() -> FieldTable) {

@@ -20,12 +20,14 @@ mod backends;
 mod broker;
 mod clock;
 mod connections;
+mod defaults;
 mod delay_handle;
 mod endpoint;
 mod events;
 mod failed_logins;
 mod firehose;
 mod history;
+mod log_exchange;
 mod logins;
 mod names;
 mod outbox;
@@ -55,6 +57,7 @@ pub use self::{
         ChannelRefused, ChannelState, Churn, ConnectionControl, ConnectionFacts, ConnectionState,
         ConsumerState, OpenConnection, OpenRefused, PeerCertFacts, TlsFacts,
     },
+    defaults::{DefaultLimits, DefaultPolicy, DefaultUser, VhostDefaults},
     delay_handle::DelayHandle,
     endpoint::Endpoint,
     events::{Actor, ConsumerFacts, LoginFacts, Tuned},
@@ -64,7 +67,7 @@ pub use self::{
     outbox::{Answered, Outbox, Pressure},
     panics::{Panic, contained, contained_task},
     policies::{Effective, Policy},
-    publishing::{SIZE_BOUNDS, Sizes},
+    publishing::{DeadLetterStrategy, DeathCounts, SIZE_BOUNDS, Sizes},
     queue_handle::QueueHandle,
     replies::{ReplyAddress, ReplyTarget, is_reply_name},
     traffic::{ExchangeTraffic, Traffic, TrafficCounts},
@@ -72,5 +75,8 @@ pub use self::{
     users::{LoginRefused, User, hash_password},
     vhost_handle::{QueueChurn, QueueDeleted, QueueStatus, Taken, VhostHandle, VhostRefusal},
 };
-pub use leveret_core::arguments::{Permit, Permits};
+pub use leveret_core::{
+    arguments::{Permit, Permits},
+    pattern::Pattern,
+};
 pub use leveret_oauth::{Token, TokenError};

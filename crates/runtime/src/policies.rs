@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 /// The component of parameters that are policies.
 const USER: &str = "policy";
 /// The component of parameters that are operator policies.
-const OPERATOR: &str = "operator_policy";
+pub(crate) const OPERATOR: &str = "operator_policy";
 
 /// One policy.
 #[derive(Debug)]

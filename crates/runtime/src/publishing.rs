@@ -3,7 +3,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use leveret_core::{arguments::QueueType, queue::Counters};
+use leveret_core::{
+    arguments::QueueType,
+    queue::{Counters, Deaths},
+};
 use parking_lot::Mutex;
 
 use crate::traffic::TrafficCounts;
@@ -39,6 +42,40 @@ impl Sizes {
     }
 }
 
+/// What becomes of messages that die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeadLetterStrategy {
+    /// They are gone.
+    Disabled,
+    /// They are published elsewhere and forgotten.
+    AtMostOnce,
+    /// They stay until somebody has them.
+    AtLeastOnce,
+}
+
+/// Messages that died since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DeathCounts {
+    /// Refused by consumers.
+    pub rejected: u64,
+    /// Older than they may become.
+    pub expired: u64,
+    /// Of queues that were full.
+    pub max_length: u64,
+    /// Come back too often.
+    pub delivery_limit: u64,
+    /// Taken by other queues, of those that stay until they are.
+    pub taken: u64,
+}
+
+const fn place(queue_type: QueueType) -> usize {
+    match queue_type {
+        QueueType::Classic => 0,
+        QueueType::Quorum => 1,
+        QueueType::Stream => 2,
+    }
+}
+
 /// Counts of the node.
 #[derive(Debug, Default)]
 pub(crate) struct Publishing {
@@ -47,6 +84,8 @@ pub(crate) struct Publishing {
     publishers: AtomicU64,
     /// Of deleted queues, by type: classic, quorum, stream.
     gone: Mutex<[Counters; 3]>,
+    /// By type and strategy.
+    deaths: Mutex<[[DeathCounts; 3]; 3]>,
     /// Of deleted vhosts.
     gone_traffic: Mutex<TrafficCounts>,
 }
@@ -85,12 +124,30 @@ impl Publishing {
     }
 
     pub(crate) fn queue_gone(&self, queue_type: QueueType, counters: &Counters) {
-        let at = match queue_type {
-            QueueType::Classic => 0,
-            QueueType::Quorum => 1,
-            QueueType::Stream => 2,
-        };
-        self.gone.lock()[at].add(counters);
+        self.gone.lock()[place(queue_type)].add(counters);
+    }
+
+    #[cold]
+    pub(crate) fn add_deaths(
+        &self,
+        queue_type: QueueType,
+        strategy: DeadLetterStrategy,
+        deaths: Deaths,
+    ) {
+        let counts = &mut self.deaths.lock()[place(queue_type)][strategy as usize];
+        counts.rejected += u64::from(deaths.rejected);
+        counts.expired += u64::from(deaths.expired);
+        counts.max_length += u64::from(deaths.max_length);
+        counts.delivery_limit += u64::from(deaths.delivery_limit);
+        counts.taken += u64::from(deaths.taken);
+    }
+
+    pub(crate) fn deaths(
+        &self,
+        queue_type: QueueType,
+        strategy: DeadLetterStrategy,
+    ) -> DeathCounts {
+        self.deaths.lock()[place(queue_type)][strategy as usize]
     }
 
     pub(crate) fn vhost_gone(&self, traffic: &TrafficCounts) {

@@ -14,12 +14,13 @@ use leveret_core::{
     arguments::{DeadLetter, QueueSettings, QueueType},
     ids::{ChannelKey, ConnectionId, ConsumerId, QueueId, Seq, Timestamp},
     queue::{
-        Answer, Command, Confirm, ConsumerReport, Delivery, Depth, Effects, Refill, Report,
-        RequestId,
+        Answer, Command, Confirm, ConsumerReport, Deaths, Delivery, Depth, Effects, Found, Look,
+        Refill, Report, RequestId, Seen, Standing,
     },
     record::{Attempts, QueueRecord, QueueState, Write},
     stream::Told,
 };
+use leveret_store::{ReadError, Store};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tracing::error;
@@ -31,10 +32,14 @@ use crate::{
     panics::contained,
     policies::Effective,
     promise::Promise,
+    publishing::DeadLetterStrategy,
     readers::Reader,
     transfers::{self, Dead},
     vhost_handle::VhostHandle,
 };
+
+/// Bytes that one look reads from the disk, of each priority.
+const LOOK_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// A queue that anybody may send commands to.
 #[derive(Debug)]
@@ -180,6 +185,27 @@ impl QueueHandle {
             guarded.queue.set_arguments(&arguments);
         }
         self.submit(&mut vec![Command::Tick]);
+    }
+
+    /// Messages as they stand, by position; nobody and nothing is disturbed. What waits to be written is not there yet.
+    ///
+    /// # Errors
+    ///
+    /// When what is on disk cannot be read.
+    pub async fn look(&self, look: Look) -> Result<Vec<Seen>, ReadError> {
+        let found = self.guarded.lock().queue.look(look);
+        if found.cold.is_empty() && found.single.is_empty() {
+            return Ok(found.seen);
+        }
+        let readers = &self.services.readers;
+        let (store, queue) = (readers.store.clone(), self.record.id);
+        let read = readers.threads.spawn_blocking(move || {
+            let Some(store) = store.upgrade() else {
+                return Ok(found.seen);
+            };
+            with_stored(&store, queue, look, found)
+        });
+        read.await.unwrap_or_else(|_| Ok(Vec::new()))
     }
 
     /// Every consumer.
@@ -463,6 +489,17 @@ impl QueueHandle {
         if missing > 0 {
             error!(queue = %self.record.name, missing, "stored messages were counted but not found");
         }
+        if effects.deaths != Deaths::default() {
+            let deaths = std::mem::take(&mut effects.deaths);
+            let strategy = match (dead_letter.is_some(), *at_least_once) {
+                (false, _) => DeadLetterStrategy::Disabled,
+                (true, false) => DeadLetterStrategy::AtMostOnce,
+                (true, true) => DeadLetterStrategy::AtLeastOnce,
+            };
+            let queue_type = QueueType::of(&self.record.arguments);
+            let publishing = &self.services.publishing;
+            publishing.add_deaths(queue_type, strategy, deaths);
+        }
         // Behind whatever they were handed last.
         for overdue in effects.overdue.drain(..) {
             if let Some(outbox) = self.services.registry.outbox(overdue.channel.connection) {
@@ -584,4 +621,73 @@ fn note_handed(deliveries: &[Delivery], handed: &mut Vec<Handed>) {
         redelivered: delivery.redelivered,
         message: delivery.message.clone(),
     }));
+}
+
+/// What was found in memory, and what is on disk between and behind it.
+fn with_stored(
+    store: &Store,
+    queue: QueueId,
+    look: Look,
+    found: Found,
+) -> Result<Vec<Seen>, ReadError> {
+    let mut seen = found.seen;
+    // Where a page of one priority ended for its bytes nothing behind that can be told of the others.
+    let mut end = None;
+    for part in found.cold {
+        let page = store.read_messages(
+            queue,
+            part.priority,
+            part.from,
+            part.until,
+            look.limit,
+            LOOK_BYTES_MAX,
+        )?;
+        if page.rows.len() < look.limit
+            && let Some(next) = page.next
+        {
+            end = Some(end.map_or(next, |end: Seq| end.min(next)));
+        }
+        for row in page.rows {
+            let held = found.cold_retries.iter().find(|(seq, _)| *seq == row.seq);
+            let standing = match held {
+                Some((_, until)) if look.retrying => Standing::Retrying(*until),
+                None if look.ready => Standing::Ready,
+                Some(_) | None => continue,
+            };
+            // One that came into memory or left it while it was looked up is there already.
+            if seen.iter().any(|known| known.seq == row.seq) {
+                continue;
+            }
+            seen.push(Seen {
+                seq: row.seq,
+                standing,
+                redelivered: held.is_some() || row.seq < found.redelivered_below,
+                attempts: 0,
+                came: Some(row.enqueued_at),
+                expires: None,
+                message: row.message,
+            });
+        }
+    }
+    for one in found.single {
+        let (from, until) = (one.seq, one.seq.next());
+        let page =
+            store.read_messages(queue, one.priority, from, until, 1, LOOK_BYTES_MAX)?;
+        // It may have been settled meanwhile.
+        if let Some(row) = page.rows.into_iter().next() {
+            seen.push(Seen {
+                seq: one.seq,
+                standing: one.standing,
+                message: row.message,
+                redelivered: one.standing == Standing::Ready,
+                attempts: 0,
+                came: Some(row.enqueued_at),
+                expires: None,
+            });
+        }
+    }
+    seen.sort_by_key(|seen| seen.seq);
+    seen.retain(|seen| end.is_none_or(|end| seen.seq < end));
+    seen.truncate(look.limit);
+    Ok(seen)
 }

@@ -68,7 +68,9 @@ pub struct Server {
 #[derive(Debug, Clone)]
 pub(crate) struct Host {
     pub(crate) broker: Arc<Broker>,
+    /// Those of the next connection: as configured, but for the cluster's name, which can be changed meanwhile.
     pub(crate) settings: Arc<Settings>,
+    configured: Arc<Settings>,
     pub(crate) options: ServerOptions,
     pub(crate) stopping: watch::Receiver<bool>,
     alive: watch::Receiver<()>,
@@ -103,6 +105,7 @@ impl Server {
             let host = Host {
                 broker: broker.clone(),
                 settings: settings.clone(),
+                configured: settings.clone(),
                 options: options.clone(),
                 stopping: stopping.subscribe(),
                 alive: connections.subscribe(),
@@ -145,12 +148,30 @@ fn without_external(settings: &Settings) -> Settings {
     settings
 }
 
-async fn accept(listener: Listener, host: Host) {
+impl Host {
+    fn follow_cluster_name(&mut self) {
+        let configured = &self.configured;
+        self.settings = match self.broker.given_cluster_name() {
+            Some(given) if given != configured.cluster_name => Arc::new(Settings {
+                cluster_name: given,
+                ..Settings::clone(configured)
+            }),
+            _ => configured.clone(),
+        };
+    }
+}
+
+async fn accept(listener: Listener, mut host: Host) {
+    let mut known_version = None;
     loop {
         // Before a descriptor is taken: those that are left are the store's.
         let room = host.room.clone().acquire_owned().await;
         match accept_one(&listener).await {
             Ok(Some(arrival)) => {
+                let version = host.broker.directory_version();
+                if known_version.replace(version) != Some(version) {
+                    host.follow_cluster_name();
+                }
                 let host = host.clone();
                 tokio::spawn(async move {
                     let alive = host.alive.clone();

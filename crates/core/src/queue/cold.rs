@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Effects, Queue, Ready, Refilled, Spot, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX,
+    ColdPart, Effects, Queue, Ready, Refilled, Spot, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX,
     returned::Returned,
     spill::Spilled,
     stub::{Run, Stub},
@@ -347,6 +347,29 @@ impl Cold {
             .chain(self.range.lowest())
             .chain(self.returned.lowest())
             .min()
+    }
+
+    /// Places of what came back while its body is on disk only.
+    pub(super) fn returned(&self) -> impl Iterator<Item = Spot> {
+        self.returned.keys()
+    }
+
+    /// All of it, part by part.
+    pub(super) fn parts(&self) -> Vec<ColdPart> {
+        let of_range = |range: &ColdRange| {
+            let until = range.until;
+            let levels = (!range.is_empty()).then(|| range.levels());
+            levels
+                .into_iter()
+                .flatten()
+                .map(move |(priority, from)| ColdPart {
+                    priority,
+                    from,
+                    until,
+                })
+        };
+        let ranges = std::iter::once(&self.range).chain(self.levels.values());
+        ranges.flat_map(of_range).collect()
     }
 
     /// How many there are of each priority; of a queue with priorities only what came since the start.

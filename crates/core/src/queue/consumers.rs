@@ -147,6 +147,7 @@ impl Consumers {
             id,
             settings: consumer.settings,
             is_active: !consumer.is_waiting,
+            has_credit: consumer.has_credit(),
         })
     }
 

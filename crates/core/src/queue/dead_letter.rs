@@ -40,6 +40,7 @@ impl Queue {
         reason: DeathReason,
         effects: &mut Effects,
     ) {
+        effects.deaths.note(reason);
         if self.settings.dead_letter.is_none() {
             self.forget(spot, &ready, effects);
             return;
@@ -75,6 +76,9 @@ impl Queue {
             return;
         };
         self.dying_body_bytes -= ready.message.body().len() as u64;
+        if self.settings.dead_letter_at_least_once {
+            effects.deaths.taken += 1;
+        }
         if let Some(stranded) = &mut self.stranded {
             stranded.waiting.remove(&seq);
             // There is room again for others.

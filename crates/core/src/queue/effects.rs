@@ -42,6 +42,34 @@ pub struct Effects {
     /// Stored messages that were counted and then not found. Never so with an intact store:
     /// somebody must look.
     pub missing: u64,
+    /// For whoever counts.
+    pub deaths: Deaths,
+}
+
+/// How many messages died of what, and how many of those that somebody has to take were taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Deaths {
+    /// Refused by consumers.
+    pub rejected: u32,
+    /// Older than they may become.
+    pub expired: u32,
+    /// Of a queue that was full.
+    pub max_length: u32,
+    /// Come back too often.
+    pub delivery_limit: u32,
+    /// Taken by other queues, of those that stay until they are.
+    pub taken: u32,
+}
+
+impl Deaths {
+    pub(super) const fn note(&mut self, reason: DeathReason) {
+        match reason {
+            DeathReason::Rejected => self.rejected += 1,
+            DeathReason::Expired => self.expired += 1,
+            DeathReason::MaxLength => self.max_length += 1,
+            DeathReason::DeliveryLimit => self.delivery_limit += 1,
+        }
+    }
 }
 
 /// One publish whose confirm is owed, once per queue it was routed to.

@@ -27,6 +27,7 @@ impl Queue {
         if self.settings.overflow == Overflow::RejectPublishDeadLetter
             && self.settings.dead_letter.is_some()
         {
+            effects.deaths.note(DeathReason::MaxLength);
             effects.transfers.push(Transfer {
                 seq: None,
                 reason: DeathReason::MaxLength,

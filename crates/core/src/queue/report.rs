@@ -90,6 +90,8 @@ pub struct ConsumerReport {
     pub settings: ConsumerSettings,
     /// It is served: it does not wait behind the single active consumer.
     pub is_active: bool,
+    /// It may be handed a message more.
+    pub has_credit: bool,
 }
 
 impl Queue {

@@ -123,6 +123,23 @@ impl Queue {
         }
     }
 
+    /// Those in memory that are held back, and until when.
+    pub(super) fn held_back(&self) -> impl Iterator<Item = (Seq, Timestamp, &Ready)> {
+        let retries = self.retries.iter();
+        let waiting = retries.flat_map(|retries| &retries.waiting);
+        waiting.map(|(&seq, (until, ready))| (seq, *until, ready))
+    }
+
+    /// Those on disk that are held back, and until when.
+    pub(super) fn held_back_on_disk(&self) -> Vec<(Seq, Timestamp)> {
+        let retries = self.retries.iter();
+        let held = retries.flat_map(|retries| {
+            let is_cold = |(_, seq): &&(Timestamp, Seq)| retries.cold.contains(seq);
+            retries.due.iter().filter(is_cold)
+        });
+        held.map(|&(until, seq)| (seq, until)).collect()
+    }
+
     /// Those whose time has come go on.
     pub(super) fn end_waits(&mut self, effects: &mut Effects) {
         while let Some(retries) = &mut self.retries

@@ -91,6 +91,7 @@ impl Readers {
                 ..ConsumerSettings::default()
             },
             is_active: true,
+            has_credit: true,
         })
     }
 

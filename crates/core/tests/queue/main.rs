@@ -17,6 +17,7 @@ mod get;
 mod hand_out_in_portions;
 mod last_consumer;
 mod length_limits;
+mod look;
 mod no_ack;
 mod pause;
 mod prefetch;

@@ -13,8 +13,8 @@ use leveret_core::{
     ids::{ChannelKey, ConnectionId, ConsumerId, Handout, QueueId, Seq, Timestamp},
     message::{Life, Message, MessageParts},
     queue::{
-        Answer, Command, Confirm, ConsumerSettings, DeathReason, Depth, Effects, Outcome, Overdue,
-        Queue, Refill, Refilled, RequestId, Transfer, UNACKED_BYTES_MAX,
+        Answer, Command, Confirm, ConsumerSettings, DeathReason, Depth, Effects, Found, Look,
+        Outcome, Overdue, Queue, Refill, Refilled, RequestId, Transfer, UNACKED_BYTES_MAX,
     },
     record::Write,
 };
@@ -661,6 +661,11 @@ impl QueueScenario {
 
     pub(crate) fn store(&mut self) -> &mut Store {
         &mut self.store
+    }
+
+    /// What somebody sees who only looks.
+    pub(crate) fn look(&self, look: Look) -> Found {
+        self.queue.look(look)
     }
 
     /// Stops and starts. Whoever was there is gone, and so is what was transient; the store commits and

@@ -1,5 +1,11 @@
 //! The node at a glance, for people.
 
+use std::{
+    io::{Write, stdout},
+    thread,
+    time::{Duration, Instant},
+};
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -70,6 +76,33 @@ pub(super) const COMMANDS: &[Command] = &[
         .switches(&[Switch("all", Some('a'), false)])
         .says(|call| format!("Log file location(s) on node {} ...", call.node()))
         .takes(0, 0, "[--all|-a]"),
+    Command::new("log_tail", "Shows the newest lines of the log", log_tail)
+        .group(GROUP)
+        .of(DIAGNOSTICS)
+        .timed()
+        .switches(&[Switch("number", Some('N'), true)])
+        .says(|call| {
+            let lines = call.option("number").unwrap_or("50");
+            format!("Last {lines} log lines on node {} ...", call.node())
+        })
+        .takes(0, 0, "[--number|-N <number>]"),
+    Command::new(
+        "log_tail_stream",
+        "Shows lines of the log as they come",
+        log_tail_stream,
+    )
+    .group(GROUP)
+    .of(DIAGNOSTICS)
+    .timed()
+    .switches(&[Switch("duration", Some('d'), true)])
+    .says(|call| match call.option("duration") {
+        Some(secs) => format!(
+            "Streaming logs from node {} for {secs} seconds ...",
+            call.node()
+        ),
+        None => format!("Streaming logs from node {} ...", call.node()),
+    })
+    .takes(0, 0, "[--duration|-d <seconds>]"),
     Command::new(
         "memory_breakdown",
         "Shows what memory is used for, as far as it is known",
@@ -326,6 +359,43 @@ fn log_location(call: &Call, client: &Client) -> Result<Output, Failure> {
         files.truncate(1);
     }
     Ok(Output::Text(files.join("\n")))
+}
+
+/// Lines of the log that RabbitMQ shows when nobody says how many.
+const LOG_LINES: i64 = 50;
+
+/// How often a log is asked for more of it.
+const LOG_LOOK: Duration = Duration::from_millis(200);
+
+fn log_tail(call: &Call, client: &Client) -> Result<Output, Failure> {
+    let lines = call.number("number")?.unwrap_or(LOG_LINES).max(0);
+    let log = client.get(&format!("x/node/log?lines={lines}"))?;
+    Ok(Output::Text(log_lines(&log).join("\n")))
+}
+
+fn log_tail_stream(call: &Call, client: &Client) -> Result<Output, Failure> {
+    let secs = call.number("duration")?;
+    let secs = secs.and_then(|secs| u64::try_from(secs).ok());
+    let until = secs.map(|secs| Instant::now() + Duration::from_secs(secs));
+    let mut last = client.get("x/node/log?lines=0")?["last"].clone();
+    while until.is_none_or(|until| Instant::now() < until) {
+        let log = client.get(&format!("x/node/log?after={last}"))?;
+        for line in log_lines(&log) {
+            if writeln!(stdout(), "{line}").is_err() {
+                // Nobody reads them any more.
+                return Ok(Output::Nothing);
+            }
+        }
+        last = log["last"].clone();
+        thread::sleep(LOG_LOOK);
+    }
+    Ok(Output::Nothing)
+}
+
+fn log_lines(log: &Value) -> Vec<&str> {
+    let lines = log["lines"].as_array().map(Vec::as_slice);
+    let lines = lines.unwrap_or_default().iter();
+    lines.filter_map(Value::as_str).collect()
 }
 
 fn memory_breakdown(call: &Call, client: &Client) -> Result<Output, Failure> {

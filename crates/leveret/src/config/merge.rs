@@ -14,8 +14,9 @@ use leveret_runtime::Amount;
 
 use super::{
     environment::Environment,
+    keyed,
     origin::{Origin, Problem, Severity},
-    setting::{Form, Key, Row},
+    setting::{Form, Key, Row, WithoutEffect},
     suggest,
     table::{ROWS, WITHOUT_EFFECT},
     value::{self, ANY, Value},
@@ -24,6 +25,39 @@ use super::{
 /// Variables of RabbitMQ that have nothing to say here. What is not in this list and looks like one of those that have is
 /// told, so that a misspelt name is seen.
 const SILENT_VARIABLES: [&str; 1] = ["RABBITMQ_NODE_TYPE"];
+
+/// Variables of Bitnami's image, which people take along when they change the image, and how the same is said here.
+const BITNAMI_VARIABLES: [(&str, &str); 14] = [
+    ("RABBITMQ_USERNAME", "RABBITMQ_DEFAULT_USER"),
+    ("RABBITMQ_PASSWORD", "RABBITMQ_DEFAULT_PASS"),
+    ("RABBITMQ_SECURE_PASSWORD", "RABBITMQ_DEFAULT_PASS"),
+    ("RABBITMQ_VHOST", "RABBITMQ_DEFAULT_VHOST"),
+    ("RABBITMQ_VHOSTS", "a file of definitions"),
+    ("RABBITMQ_ERL_COOKIE", "RABBITMQ_ERLANG_COOKIE"),
+    ("RABBITMQ_NODE_NAME", "RABBITMQ_NODENAME"),
+    ("RABBITMQ_NODE_PORT_NUMBER", "RABBITMQ_NODE_PORT"),
+    (
+        "RABBITMQ_MANAGER_PORT_NUMBER",
+        "management.tcp.port in rabbitmq.conf",
+    ),
+    (
+        "RABBITMQ_MANAGEMENT_ALLOW_WEB_ACCESS",
+        "loopback_users in rabbitmq.conf",
+    ),
+    (
+        "RABBITMQ_LOAD_DEFINITIONS",
+        "load_definitions in rabbitmq.conf",
+    ),
+    (
+        "RABBITMQ_DEFINITIONS_FILE",
+        "load_definitions in rabbitmq.conf",
+    ),
+    ("RABBITMQ_PLUGINS", "the file enabled_plugins"),
+    (
+        "RABBITMQ_DISK_FREE_ABSOLUTE_LIMIT",
+        "disk_free_limit in rabbitmq.conf",
+    ),
+];
 
 /// A value and where it comes from.
 #[derive(Debug, Clone)]
@@ -105,6 +139,10 @@ impl Merge {
                         text: format!("{member}={}", text.text),
                         ..text
                     },
+                    Form::Leaf => Text {
+                        text: keyed::entry(&member, &key, &text.text),
+                        ..text
+                    },
                     _ => text,
                 };
                 if let Some(text) = self.checked(row, form, &key, &text) {
@@ -116,7 +154,12 @@ impl Merge {
                         origin: text.origin,
                     });
                 }
-            } else if !WITHOUT_EFFECT.iter().any(|keys| keys.has(&key)) {
+            } else if let Some(keys) = WITHOUT_EFFECT.iter().find(|keys| keys.has(&key)) {
+                if !WithoutEffect::asks_for_nothing(&text.text) {
+                    let words = format!("{key} has no effect: {}", keys.reason);
+                    self.complain(keys.told, text.origin, words);
+                }
+            } else {
                 let known = ROWS.iter().flat_map(|row| row.keys).map(|key| key.pattern);
                 let known = known.chain(
                     WITHOUT_EFFECT
@@ -198,6 +241,17 @@ impl Merge {
             if !is_like_ours || is_file || known.contains(&name) {
                 continue;
             }
+            let mut of_bitnami = BITNAMI_VARIABLES.iter();
+            if let Some((_, here)) = of_bitnami.find(|(theirs, _)| *theirs == name) {
+                self.problems.push(Problem {
+                    severity: Severity::Warning,
+                    origin: Origin::Variable(name.to_owned()),
+                    text: format!(
+                        "it has no effect: it is one of Bitnami's image; here the same is said by {here}"
+                    ),
+                });
+                continue;
+            }
             if let Some(meant) = suggest::misspelt(name, known.iter().copied()) {
                 self.problems.push(Problem {
                     severity: Severity::Warning,
@@ -246,7 +300,7 @@ impl Merge {
         let text = said.text.as_str();
         let own = |text: &str| (row.check)(text, row.range).then(|| text.to_owned());
         let read = match form {
-            Form::Whole | Form::Member | Form::Pair => {
+            Form::Whole | Form::Member | Form::Pair | Form::Leaf => {
                 own(text).ok_or_else(|| row.allowed_for_people())
             }
             Form::IfAllowed => {
@@ -306,10 +360,13 @@ impl Merge {
         let whole = said.iter().rev().find(|said| {
             !matches!(
                 said.form,
-                Form::Member | Form::Pair | Form::Named | Form::Port | Form::Ip
+                Form::Member | Form::Pair | Form::Leaf | Form::Named | Form::Port | Form::Ip
             )
         });
-        let mut members: Vec<&Said> = of(Form::Member).chain(of(Form::Pair)).collect();
+        let mut members: Vec<&Said> = of(Form::Member)
+            .chain(of(Form::Pair))
+            .chain(of(Form::Leaf))
+            .collect();
         members.sort_by(|one, other| as_people_count(&one.member, &other.member));
         let named: Vec<&Said> = of(Form::Named).collect();
         let (port, ip) = (of(Form::Port).next_back(), of(Form::Ip).next_back());

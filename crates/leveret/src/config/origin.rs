@@ -36,6 +36,8 @@ impl Display for Origin {
 pub(crate) enum Severity {
     /// The broker does not start.
     Error,
+    /// Worth knowing, nothing to do.
+    Note,
     /// Somebody should look.
     Warning,
     /// A name that does not exist: a warning, or an error if that was asked for.

@@ -1,6 +1,9 @@
 //! What a row of the table says of a setting.
 
-use super::value::{ANY, Range, Value};
+use super::{
+    origin::Severity,
+    value::{ANY, Range, Value},
+};
 
 /// One setting.
 #[derive(Debug)]
@@ -115,6 +118,8 @@ pub(crate) enum Form {
     Member,
     /// The name and its value are one of several: `log.connection.level = debug`.
     Pair,
+    /// One of the things said under a name: `default_users.alice.tags = monitoring`.
+    Leaf,
     /// `true` puts the name into the list: `loopback_users.guest = true`.
     Named,
     /// The port of an address.
@@ -184,9 +189,19 @@ pub(crate) struct WithoutEffect {
     pub(crate) patterns: &'static [&'static str],
     /// Why they change nothing.
     pub(crate) reason: &'static str,
+    /// How loudly that is told to who sets one of them to something.
+    pub(crate) told: Severity,
 }
 
 impl WithoutEffect {
+    /// Whether this value asks for nothing.
+    pub(crate) fn asks_for_nothing(value: &str) -> bool {
+        matches!(
+            value,
+            "" | "false" | "off" | "none" | "rabbit_password_hashing_sha256"
+        )
+    }
+
     /// Whether a key is among them.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.patterns
@@ -218,6 +233,7 @@ mod tests {
         let keys = WithoutEffect {
             patterns: &["mqtt.*", "net_ticktime"],
             reason: "",
+            told: Severity::Note,
         };
         assert!(keys.has("mqtt.listeners.tcp.1"));
         assert!(keys.has("net_ticktime"));

@@ -7,14 +7,17 @@
 
 use std::path::PathBuf;
 
+use leveret_management::HeaderValue;
 use leveret_runtime::Amount;
 use leveret_server::Network;
 
-use crate::logging::CategoryLevel;
+use crate::logging::{CategoryLevel, Moments};
 
 use super::{
+    keyed::{DefaultLimitsOfVhosts, DefaultOperatorPolicies, DefaultUsers, PatternText},
+    origin::Severity,
     setting::{
-        Form::{Contents, IfAllowed, Ip, Member, Named, Pair, Port, Share, Size},
+        Form::{Contents, IfAllowed, Ip, Leaf, Member, Named, Pair, Port, Share, Size},
         Row, WithoutEffect, in_form, key,
     },
     value::{Bytes, Endpoint, Millis, OptionalEndpoint, Range, Secs, Value, words},
@@ -237,6 +240,56 @@ words! {
     }
 }
 
+words! {
+    /// How syslog is reached.
+    SyslogTransport {
+        Udp = "udp",
+        Tcp = "tcp",
+    }
+}
+
+words! {
+    /// The form of messages to syslog.
+    SyslogProtocol {
+        Rfc3164 = "rfc3164",
+        Rfc5424 = "rfc5424",
+    }
+}
+
+words! {
+    /// Parts of a system, in the words of syslog.
+    SyslogFacility {
+        Kern = "kern",
+        User = "user" | "userlevel",
+        Mail = "mail",
+        Daemon = "daemon" | "system",
+        Auth = "auth",
+        Syslog = "syslog",
+        Local0 = "local0",
+        Local1 = "local1",
+        Local2 = "local2",
+        Local3 = "local3",
+        Local4 = "local4",
+        Local5 = "local5",
+        Local6 = "local6",
+        Local7 = "local7",
+    }
+}
+
+/// Moments at which a file of log lines is put aside.
+#[derive(Debug)]
+pub(crate) struct LogMoments(pub(crate) Moments);
+
+impl Value for LogMoments {
+    fn read(text: &str, _range: Range) -> Option<Self> {
+        Moments::read(text).map(Self)
+    }
+
+    fn allowed(_range: Range) -> String {
+        "moments such as $D0, $W0D23, $M1D0 or $H30".to_owned()
+    }
+}
+
 /// Levels of categories.
 #[derive(Debug, Default)]
 pub(crate) struct LogCategories(pub(crate) Vec<CategoryLevel>);
@@ -279,6 +332,29 @@ impl Value for LogFileName {
 
     fn allowed(_range: Range) -> String {
         "the name of a file, false or -".to_owned()
+    }
+}
+
+words! {
+    /// Which rates tools are told that they are shown.
+    RatesMode {
+        None = "none",
+        Basic = "basic",
+        Detailed = "detailed",
+    }
+}
+
+/// The value of a header.
+#[derive(Debug)]
+pub(crate) struct HeaderText(pub(crate) HeaderValue);
+
+impl Value for HeaderText {
+    fn read(text: &str, _range: Range) -> Option<Self> {
+        HeaderValue::from_str(text).ok().map(Self)
+    }
+
+    fn allowed(_range: Range) -> String {
+        "the value of an HTTP header".to_owned()
     }
 }
 
@@ -377,7 +453,7 @@ settings! {
                 in_form("vm_memory_high_watermark.relative", Share),
                 in_form("vm_memory_high_watermark.absolute", Size),
             ],
-            over: &[in_form("RABBITMQ_VM_MEMORY_HIGH_WATERMARK", Share)],
+            over: &[key("RABBITMQ_VM_MEMORY_HIGH_WATERMARK")],
         }
         /// Memory to take shares of, in place of what this machine or container has
         total_memory: Option<Bytes> {
@@ -490,6 +566,31 @@ settings! {
             keys: &[key("default_pass")],
             over: &[key("RABBITMQ_DEFAULT_PASS"), in_form("RABBITMQ_DEFAULT_PASS_FILE", Contents)],
         }
+        /// Their tags
+        default_user_tags: Vec<String> {
+            value_name: "TAGS",
+            default: "administrator",
+            range: (1, 255),
+            keys: &[in_form("default_user_tags.$tag", Named)],
+        }
+        /// Pattern of what they may declare and delete
+        default_permission_configure: PatternText {
+            value_name: "PATTERN",
+            default: ".*",
+            keys: &[key("default_permissions.configure")],
+        }
+        /// Pattern of what they may publish to
+        default_permission_write: PatternText {
+            value_name: "PATTERN",
+            default: ".*",
+            keys: &[key("default_permissions.write")],
+        }
+        /// Pattern of what they may consume from
+        default_permission_read: PatternText {
+            value_name: "PATTERN",
+            default: ".*",
+            keys: &[key("default_permissions.read")],
+        }
         /// The vhost that an empty data directory gets
         default_vhost: String {
             value_name: "VHOST",
@@ -497,6 +598,48 @@ settings! {
             range: (1, 255),
             keys: &[key("default_vhost")],
             over: &[key("RABBITMQ_DEFAULT_VHOST")],
+        }
+        /// Users of every new vhost whose name matches their `vhost_pattern`: with the permissions `configure`, `write` and
+        /// `read`; who is not there yet is made, with `password` and `tags`
+        default_users: DefaultUsers {
+            value_name: "USER.KEY=VALUE",
+            default_words: "none",
+            is_secret: true,
+            keys: &[
+                in_form("default_users.$name.vhost_pattern", Leaf),
+                in_form("default_users.$name.password", Leaf),
+                in_form("default_users.$name.tags", Leaf),
+                in_form("default_users.$name.configure", Leaf),
+                in_form("default_users.$name.write", Leaf),
+                in_form("default_users.$name.read", Leaf),
+            ],
+        }
+        /// Operator policies of every new vhost whose name matches their `vhost_pattern`
+        default_operator_policies: DefaultOperatorPolicies {
+            value_name: "POLICY.KEY=VALUE",
+            default_words: "none",
+            keys: &[
+                in_form("default_policies.operator.$name.vhost_pattern", Leaf),
+                in_form("default_policies.operator.$name.queue_pattern", Leaf),
+                in_form("default_policies.operator.$name.apply_to", Leaf),
+                in_form("default_policies.operator.$name.expires", Leaf),
+                in_form("default_policies.operator.$name.message_ttl", Leaf),
+                in_form("default_policies.operator.$name.max_length", Leaf),
+                in_form("default_policies.operator.$name.max_length_bytes", Leaf),
+                in_form("default_policies.operator.$name.max_in_memory_length", Leaf),
+                in_form("default_policies.operator.$name.max_in_memory_bytes", Leaf),
+                in_form("default_policies.operator.$name.delivery_limit", Leaf),
+            ],
+        }
+        /// Limits of every new vhost whose name matches their `pattern`; the first that does counts, by their names
+        default_vhost_limits: DefaultLimitsOfVhosts {
+            value_name: "NAME.KEY=VALUE",
+            default_words: "none",
+            keys: &[
+                in_form("default_limits.vhosts.$name.pattern", Leaf),
+                in_form("default_limits.vhosts.$name.max_connections", Leaf),
+                in_form("default_limits.vhosts.$name.max_queues", Leaf),
+            ],
         }
         /// The type of a durable queue whose declaration names none, in vhosts that name none either
         default_queue_type: QueueType {
@@ -522,6 +665,12 @@ settings! {
             value_name: "N",
             default_words: "any number",
             keys: &[key("max_connections"), key("connection_max")],
+        }
+        /// Vhosts there may be
+        vhost_max: Option<u64> {
+            value_name: "N",
+            default_words: "any number",
+            keys: &[key("vhost_max")],
         }
         /// Channels that may be open at once, over all connections
         channel_max_per_node: Option<u64> {
@@ -903,13 +1052,96 @@ settings! {
         http_cors_origins: Vec<String> {
             value_name: "ORIGIN",
             default_words: "none",
-            keys: &[in_form("management.cors.allow_origins.$number", Member)],
+            keys: &[
+                key("management.cors.allow_origins"),
+                in_form("management.cors.allow_origins.$number", Member),
+            ],
         }
         /// How long a browser may remember that it may, in seconds
         http_cors_max_age_secs: Option<u64> {
             value_name: "SECS",
             default: "1800",
             keys: &[key("management.cors.max_age")],
+        }
+        /// Largest body of a request
+        http_body_max: Bytes {
+            value_name: "SIZE",
+            default: "20000000",
+            range: (1, MESSAGE_SIZE_CAP),
+            keys: &[key("management.http.max_body_size")],
+        }
+        /// `content-security-policy` of every answer
+        http_csp: Option<HeaderText> {
+            value_name: "TEXT",
+            default_words: "script-src 'self'; object-src 'self'",
+            keys: &[key("management.csp.policy")],
+        }
+        /// `strict-transport-security` of every answer
+        http_hsts: Option<HeaderText> {
+            value_name: "TEXT",
+            default_words: "max-age=31536000 with TLS, else none",
+            keys: &[key("management.hsts.policy")],
+        }
+        /// `x-content-type-options` of every answer
+        http_content_type_options: Option<HeaderText> {
+            value_name: "TEXT",
+            default_words: "nosniff",
+            keys: &[key("management.headers.content_type_options")],
+        }
+        /// `x-frame-options` of every answer
+        http_frame_options: Option<HeaderText> {
+            value_name: "TEXT",
+            default_words: "DENY",
+            keys: &[key("management.headers.frame_options")],
+        }
+        /// `x-xss-protection` of every answer
+        http_xss_protection: Option<HeaderText> {
+            value_name: "TEXT",
+            default_words: "none",
+            keys: &[key("management.headers.xss_protection")],
+        }
+        /// `referrer-policy` of every answer
+        http_referrer_policy: Option<HeaderText> {
+            value_name: "TEXT",
+            default_words: "no-referrer",
+            keys: &[key("management.headers.referrer_policy")],
+        }
+        /// Which rates tools are told that they are shown: all are there in any case
+        rates_mode: RatesMode {
+            value_name: "MODE",
+            default: "basic",
+            keys: &[key("management.rates_mode")],
+        }
+        /// The HTTP API answers every request as if it said `disable_stats=true`
+        http_disable_stats: bool {
+            value_name: "BOOL",
+            default: "false",
+            keys: &[key("management.disable_stats")],
+        }
+        /// And shows the depths of queues all the same
+        http_enable_queue_totals: bool {
+            value_name: "BOOL",
+            default: "false",
+            keys: &[key("management.enable_queue_totals")],
+        }
+        /// Nobody sees or changes operator policies over HTTP
+        operator_policies_fixed: bool {
+            value_name: "BOOL",
+            default: "false",
+            keys: &[key("management.restrictions.operator_policy_changes.disabled")],
+        }
+        /// Told to pages that upload definitions: the file's name must end in `.json`
+        http_json_extension: bool {
+            value_name: "BOOL",
+            default: "false",
+            keys: &[key("management.definitions.require_json_extension")],
+        }
+        /// Told to pages that log in: after how many minutes they should ask for the password again
+        http_login_session: Option<u64> {
+            value_name: "MINUTES",
+            default_words: "never",
+            range: (1, u64::MAX),
+            keys: &[key("management.login_session_timeout")],
         }
         /// `/metrics` has a series for every object, as `/metrics/per-object` always has
         metrics_per_object: bool {
@@ -931,7 +1163,7 @@ settings! {
         log_console: bool {
             value_name: "BOOL",
             default: "true",
-            keys: &[key("log.console")],
+            keys: &[key("log.console.enabled"), key("log.console")],
         }
         /// Which console
         log_to: Option<LogTo> {
@@ -989,6 +1221,100 @@ settings! {
             default: "5",
             range: (0, 1000),
             keys: &[key("log.file.rotation.count")],
+        }
+        /// Moments at which the file is put aside as well, in UTC: `$D0` every midnight, `$W1D5` every Monday at five, `$M1D0`
+        /// the first of every month, `$H30` half past every hour
+        log_file_rotation_date: Option<LogMoments> {
+            value_name: "MOMENTS",
+            default_words: "none",
+            keys: &[key("log.file.rotation.date")],
+        }
+        /// Whether every line is published to the exchange `amq.rabbitmq.log` of the default vhost, with its level as key
+        log_exchange: bool {
+            value_name: "BOOL",
+            default: "false",
+            keys: &[key("log.exchange.enabled"), key("log.exchange")],
+        }
+        /// How much goes there, where it is another level
+        log_exchange_level: Option<LogLevel> {
+            value_name: "LEVEL",
+            default_words: "that of log_level",
+            keys: &[key("log.exchange.level")],
+        }
+        /// Lines for people or for machines
+        log_exchange_format: LogFormat {
+            value_name: "FORMAT",
+            default: "text",
+            keys: &[key("log.exchange.formatter")],
+        }
+        /// Whether the log goes to syslog
+        log_syslog: bool {
+            value_name: "BOOL",
+            default: "false",
+            keys: &[key("log.syslog.enabled"), key("log.syslog")],
+        }
+        /// How much goes there, where it is another level
+        log_syslog_level: Option<LogLevel> {
+            value_name: "LEVEL",
+            default_words: "that of log_level",
+            keys: &[key("log.syslog.level")],
+        }
+        /// Lines for people or for machines
+        log_syslog_format: LogFormat {
+            value_name: "FORMAT",
+            default: "text",
+            keys: &[key("log.syslog.formatter")],
+        }
+        /// Its host
+        log_syslog_host: String {
+            value_name: "HOST",
+            default: "localhost",
+            range: (1, 255),
+            keys: &[key("log.syslog.ip"), key("log.syslog.host")],
+        }
+        /// Its port
+        log_syslog_port: u16 {
+            value_name: "PORT",
+            default: "514",
+            range: (1, 65535),
+            keys: &[key("log.syslog.port")],
+        }
+        /// How it is reached
+        log_syslog_transport: SyslogTransport {
+            value_name: "HOW",
+            default: "udp",
+            keys: &[key("log.syslog.transport")],
+        }
+        /// The form of its messages
+        log_syslog_protocol: SyslogProtocol {
+            value_name: "FORM",
+            default: "rfc3164",
+            keys: &[key("log.syslog.protocol")],
+        }
+        /// Which part of a system the broker is to it
+        log_syslog_facility: SyslogFacility {
+            value_name: "NAME",
+            default: "daemon",
+            keys: &[key("log.syslog.facility")],
+        }
+        /// What the broker calls itself in syslog and in the journal
+        log_syslog_identity: String {
+            value_name: "NAME",
+            default: "rabbitmq-server",
+            range: (1, 48),
+            keys: &[key("log.syslog.identity")],
+        }
+        /// Whether the log goes to the journal of systemd
+        log_journald: bool {
+            value_name: "BOOL",
+            default: "false",
+            keys: &[key("log.journald.enabled"), key("log.journald")],
+        }
+        /// How much goes there, where it is another level
+        log_journald_level: Option<LogLevel> {
+            value_name: "LEVEL",
+            default_words: "that of log_level",
+            keys: &[key("log.journald.level")],
         }
         /// Other levels for what belongs to a category: connection, channel, queue, default; those that only RabbitMQ has are
         /// taken too
@@ -1056,11 +1382,13 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
             "cluster_keepalive_interval",
             "cluster_tags.*",
             "cluster_queue_limit",
+            "rabbit:cluster_nodes",
             "node_tags.*",
             "queue_leader_locator",
             "queue_master_locator",
             "queue_location.*",
             "mirroring_*",
+            "default_policies.operator.$name.classic_queues.$key",
             "mnesia_table_loading_*",
             "khepri_*",
             "metadata_store.*",
@@ -1079,6 +1407,7 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
             "schema_definition_sync.*",
         ],
         reason: "one node, no cluster",
+        told: Severity::Note,
     },
     WithoutEffect {
         patterns: &[
@@ -1116,8 +1445,17 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
             "session_max_per_connection",
             "link_max_per_session",
             "max_dead_letter_*",
+            "management.listener.server.*",
+            "management.tcp.*",
+            "management.http_log_dir",
+            "management.extra_*",
+            "log.upgrade.*",
+            "log.federation.*",
+            "log.mirroring.*",
+            "reverse_dns_lookups",
         ],
         reason: "of RabbitMQ's own machinery; nothing here works that way",
+        told: Severity::Note,
     },
     WithoutEffect {
         patterns: &[
@@ -1138,10 +1476,12 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
             "sysmon_handler.*",
         ],
         reason: "of a plugin that there is no counterpart for",
+        told: Severity::Note,
     },
     WithoutEffect {
         patterns: &["auth_oauth2.*"],
         reason: "there is one resource server, one issuer, and scopes have wildcards",
+        told: Severity::Warning,
     },
     WithoutEffect {
         patterns: &[
@@ -1149,17 +1489,16 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
             "collect_statistics_interval",
             "statistics_level",
             "management_agent.*",
-            "management.rates_mode",
             "management.sample_retention_policies.*",
             "management.db_cache_multiplier",
             "management.process_stats_gc_timeout",
-            "management.disable_stats",
             "management.stats_event_max_backlog",
             "management.disable_metrics_collector",
             "management.delegate_count",
             "event_exchange.*",
         ],
         reason: "counts are exact when they are asked for; there is nothing to collect",
+        told: Severity::Note,
     },
     WithoutEffect {
         patterns: &[
@@ -1167,6 +1506,7 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
             "definitions.skip_if_unchanged",
         ],
         reason: "definitions come from files, at every start",
+        told: Severity::Note,
     },
     WithoutEffect {
         patterns: &[
@@ -1176,48 +1516,28 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
             "management.ssl.*",
             "management.listener.ssl",
             "management.listener.ssl_opts.*",
-            "management.listener.server.*",
-            "management.tcp.*",
-            "management.http_log_dir",
-            "management.csp.*",
-            "management.hsts.*",
-            "management.headers.*",
-            "management.login_session_timeout",
             "management.require_auth_for_api_desc_page",
             "management.restrictions.*",
-            "management.operator_policy_changes.*",
             "management.http.*",
-            "management.extra_*",
             "management.oauth*",
             "prometheus.*",
             "log.console.*",
+            "rabbit:default_permissions",
             "log.file.rotation.*",
-            "log.exchange",
             "log.exchange.*",
-            "log.syslog",
             "log.syslog.*",
-            "log.journald",
             "log.journald.*",
             "log.connection.*",
             "log.channel.*",
             "log.queue.*",
             "log.default.*",
-            "log.upgrade.*",
-            "log.federation.*",
-            "log.mirroring.*",
             "definitions.*",
-            "default_limits.*",
-            "default_policies.*",
-            "default_users.*",
-            "default_user_tags.*",
-            "default_permissions.*",
             "password_hashing_module",
             "credential_validator.*",
-            "vhost_max",
             "anonymous_login_pass",
-            "reverse_dns_lookups",
             "message_interceptors.*",
         ],
         reason: "not yet",
+        told: Severity::Warning,
     },
 ];

@@ -11,23 +11,23 @@ use super::*;
 
 /// A configuration in the making.
 #[derive(Default)]
-struct Scenario {
+pub(super) struct Scenario {
     files: Vec<(&'static str, String)>,
     variables: Vec<(&'static str, &'static str)>,
     flags: Vec<&'static str>,
 }
 
 impl Scenario {
-    fn conf(text: &str) -> Self {
+    pub(super) fn conf(text: &str) -> Self {
         Self::default().file("rabbitmq.conf", text)
     }
 
-    fn file(mut self, name: &'static str, text: &str) -> Self {
+    pub(super) fn file(mut self, name: &'static str, text: &str) -> Self {
         self.files.push((name, text.to_owned()));
         self
     }
 
-    fn variable(mut self, name: &'static str, value: &'static str) -> Self {
+    pub(super) fn variable(mut self, name: &'static str, value: &'static str) -> Self {
         self.variables.push((name, value));
         self
     }
@@ -37,7 +37,7 @@ impl Scenario {
         self
     }
 
-    fn load(&self) -> Loaded {
+    pub(super) fn load(&self) -> Loaded {
         let dir = TempDir::new().expect("a directory");
         self.load_in(dir.path())
     }

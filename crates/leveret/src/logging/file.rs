@@ -6,9 +6,12 @@ use std::{
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use tracing_subscriber::fmt::MakeWriter;
+
+use super::syslog::Moment;
 
 /// For the broker's user and group, as RabbitMQ has it.
 const MODE: u32 = 0o640;
@@ -20,6 +23,8 @@ pub(super) struct Rotation {
     pub(super) bytes_max: Option<u64>,
     /// Files that are kept beside the one in use.
     pub(super) kept: u32,
+    /// Moments at which it is.
+    pub(super) at: Option<Moments>,
 }
 
 /// The file in use.
@@ -27,7 +32,14 @@ pub(super) struct Rotation {
 pub(super) struct LogFile {
     path: PathBuf,
     rotation: Rotation,
-    open: Mutex<File>,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: File,
+    /// When it is put aside, if it has lines then: seconds since 1970.
+    until_secs: Option<u64>,
 }
 
 impl LogFile {
@@ -36,7 +48,10 @@ impl LogFile {
         if let Some(dir) = path.parent() {
             fs::create_dir_all(dir)?;
         }
-        let open = Mutex::new(open(&path)?);
+        let open = Mutex::new(Open {
+            file: open(&path)?,
+            until_secs: rotation.at.map(|at| at.next_after(now_secs())),
+        });
         Ok(Self {
             path,
             rotation,
@@ -46,7 +61,12 @@ impl LogFile {
 
     /// Writes a line, which is never cut in two.
     fn write_line(&self, line: &[u8]) -> io::Result<()> {
-        let mut file = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        self.write_line_at(line, now_secs())
+    }
+
+    fn write_line_at(&self, line: &[u8], now_secs: u64) -> io::Result<()> {
+        let mut open_now = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let Open { file, until_secs } = &mut *open_now;
         let known = file.metadata()?;
         let at_path = fs::metadata(&self.path);
         let is_ours =
@@ -55,10 +75,15 @@ impl LogFile {
             .rotation
             .bytes_max
             .is_some_and(|max| known.len() > 0 && known.len() + line.len() as u64 > max);
-        if is_ours && is_full {
+        let is_over = until_secs.is_some_and(|until| now_secs >= until);
+        if is_over {
+            *until_secs = self.rotation.at.map(|at| at.next_after(now_secs));
+        }
+        let goes = is_full || is_over && known.len() > 0;
+        if is_ours && goes {
             self.put_aside()?;
         }
-        if !is_ours || is_full {
+        if !is_ours || goes {
             *file = open(&self.path)?;
         }
         file.write_all(line)
@@ -76,6 +101,84 @@ impl LogFile {
             }
         }
         fs::rename(&self.path, numbered(&self.path, 0))
+    }
+}
+
+fn now_secs() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_secs()
+}
+
+/// Moments that come again: `$H30` at half past every hour, `$D0` at every midnight, `$W1D5` every Monday at five,
+/// `$M1D0` at the beginning of every month. In UTC, as the lines themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moments {
+    every: Every,
+    hour: u8,
+    minute: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Every {
+    Hour,
+    Day,
+    /// Sunday is 0.
+    Week(u8),
+    Month(u8),
+}
+
+impl Moments {
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let mut rest = text.strip_prefix('$')?;
+        let (mut every, mut hour, mut minute) = (None, 0, 0);
+        while let Some(what) = rest.chars().next() {
+            let behind = &rest[what.len_utf8()..];
+            let end = behind
+                .find(|letter: char| !letter.is_ascii_digit())
+                .unwrap_or(behind.len());
+            let number: u8 = behind[..end].parse().ok()?;
+            rest = behind[end..].trim_start_matches('$');
+            match what {
+                'H' if number < 60 => {
+                    minute = number;
+                    every.get_or_insert(Every::Hour);
+                }
+                'D' if number < 24 => {
+                    hour = number;
+                    every.get_or_insert(Every::Day);
+                }
+                'W' if number < 7 && every.is_none() => every = Some(Every::Week(number)),
+                'M' if (1..=31).contains(&number) && every.is_none() => {
+                    every = Some(Every::Month(number));
+                }
+                _ => return None,
+            }
+        }
+        Some(Self {
+            every: every?,
+            hour,
+            minute,
+        })
+    }
+
+    /// The first of them behind a moment.
+    fn next_after(self, secs: u64) -> u64 {
+        let offset = u64::from(self.minute) * 60;
+        let hours = secs.saturating_sub(offset) / 3600 + 1;
+        // The longest wait is that for the 31st, two months.
+        let candidates = (hours..=hours + 62 * 24).map(|hours| hours * 3600 + offset);
+        let mut meant = candidates.filter(|candidate| self.has(*candidate));
+        meant.next().unwrap_or(u64::MAX)
+    }
+
+    fn has(self, secs: u64) -> bool {
+        let at = Moment::of(UNIX_EPOCH + Duration::from_secs(secs));
+        match self.every {
+            Every::Hour => true,
+            Every::Day => at.hour == self.hour,
+            Every::Week(day) => at.weekday == day && at.hour == self.hour,
+            Every::Month(day) => at.day == day && at.hour == self.hour,
+        }
     }
 }
 
@@ -135,6 +238,7 @@ mod tests {
         let (_dir, path, log) = in_new_directory(Rotation {
             bytes_max: Some(8),
             kept: 2,
+            at: None,
         });
         for number in 1..=9 {
             log.write_line(format!("no {number}\n").as_bytes())
@@ -148,10 +252,46 @@ mod tests {
     }
 
     #[test]
+    fn at_its_time_a_file_is_put_aside_if_it_has_lines() {
+        let (_dir, path, log) = in_new_directory(Rotation {
+            kept: 3,
+            at: Moments::read("$D0"),
+            ..Rotation::default()
+        });
+        let day = 24 * 3600;
+        let midnight = (now_secs() / day + 1) * day;
+        log.write_line_at(b"before\n", midnight - 1)
+            .expect("written");
+        log.write_line_at(b"after\n", midnight).expect("written");
+        log.write_line_at(b"later\n", midnight + 1)
+            .expect("written");
+        assert_eq!(lines(&path), "after\nlater\n");
+        assert_eq!(lines(&numbered(&path, 0)), "before\n");
+        assert!(!numbered(&path, 1).exists());
+    }
+
+    #[test]
+    fn moments_are_those_that_are_meant() {
+        let next = |text: &str, secs| Moments::read(text).expect("moments").next_after(secs);
+        // The 30th of November 2026, a Monday, at noon.
+        let noon = 1_796_040_000;
+        let (hour, day) = (3600, 24 * 3600);
+        assert_eq!(next("$D0", noon), noon + 12 * hour);
+        assert_eq!(next("$D12", noon), noon + day);
+        assert_eq!(next("$H30", noon), noon + hour / 2);
+        assert_eq!(next("$W2D5", noon), noon + 17 * hour);
+        assert_eq!(next("$M1D0", noon), noon + 12 * hour);
+        for wrong in ["", "D0", "$X1", "$D24", "$H60", "$W7", "$M0", "$D", "$"] {
+            assert_eq!(Moments::read(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
     fn with_nothing_to_be_kept_it_begins_anew() {
         let (_dir, path, log) = in_new_directory(Rotation {
             bytes_max: Some(8),
             kept: 0,
+            at: None,
         });
         log.write_line(b"first\n").expect("written");
         log.write_line(b"second\n").expect("written");

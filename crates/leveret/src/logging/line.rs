@@ -13,7 +13,7 @@ use tracing_subscriber::{
         format::Writer,
         time::{FormatTime, SystemTime},
     },
-    registry::LookupSpan,
+    registry::{LookupSpan, SpanRef},
 };
 
 use super::levels::Category;
@@ -44,13 +44,8 @@ where
             (true, Level::DEBUG | Level::TRACE) => ("\x1b[2m", "\x1b[0m"),
             _ => ("", ""),
         };
-        write!(writer, "{colour}{} [{}] {}", now(), word(level), pid(ctx))?;
-        let said = Said::of(event);
-        write!(writer, " {}", said.text)?;
-        for (name, value) in said.fields {
-            write!(writer, " {name}={value}")?;
-        }
-        writeln!(writer, "{plain}")
+        let line = self::plain(event, &pid(ctx.lookup_current()));
+        writeln!(writer, "{colour}{line}{plain}")
     }
 }
 
@@ -65,35 +60,57 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let metadata = event.metadata();
-        let said = Said::of(event);
-        let mut object: Map<String, Value> = said
-            .fields
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value.into()))
-            .collect();
-        for (name, value) in [
-            ("time", now()),
-            ("level", word(*metadata.level()).to_owned()),
-            ("msg", said.text),
-            ("domain", Category::of(metadata.target()).to_owned()),
-            ("pid", pid(ctx)),
-            ("mfa", metadata.target().to_owned()),
-        ] {
-            object.insert(name.to_owned(), value.into());
-        }
-        if let Some(file) = metadata.file() {
-            object.insert("file".to_owned(), file.into());
-        }
-        if let Some(line) = metadata.line() {
-            object.insert("line".to_owned(), line.into());
-        }
-        writeln!(writer, "{}", Value::Object(object))
+        writeln!(writer, "{}", json(event, &pid(ctx.lookup_current())))
     }
 }
 
+/// A line for people, without its end.
+pub(super) fn plain(event: &Event<'_>, pid: &str) -> String {
+    let level = *event.metadata().level();
+    format!("{} [{}] {pid} {}", now(), word(level), said(event))
+}
+
+/// What an event says: its text, and its fields behind it.
+pub(super) fn said(event: &Event<'_>) -> String {
+    let said = Said::of(event);
+    let mut text = said.text;
+    for (name, value) in said.fields {
+        // A string takes everything.
+        let _ = write!(text, " {name}={value}");
+    }
+    text
+}
+
+/// A line for machines, without its end.
+pub(super) fn json(event: &Event<'_>, pid: &str) -> String {
+    let metadata = event.metadata();
+    let said = Said::of(event);
+    let mut object: Map<String, Value> = said
+        .fields
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value.into()))
+        .collect();
+    for (name, value) in [
+        ("time", now()),
+        ("level", word(*metadata.level()).to_owned()),
+        ("msg", said.text),
+        ("domain", Category::of(metadata.target()).to_owned()),
+        ("pid", pid.to_owned()),
+        ("mfa", metadata.target().to_owned()),
+    ] {
+        object.insert(name.to_owned(), value.into());
+    }
+    if let Some(file) = metadata.file() {
+        object.insert("file".to_owned(), file.into());
+    }
+    if let Some(line) = metadata.line() {
+        object.insert("line".to_owned(), line.into());
+    }
+    Value::Object(object).to_string()
+}
+
 /// RabbitMQ's word for a level.
-const fn word(level: Level) -> &'static str {
+pub(super) const fn word(level: Level) -> &'static str {
     match level {
         Level::ERROR => "error",
         Level::WARN => "warning",
@@ -111,12 +128,10 @@ fn now() -> String {
 }
 
 /// What tells the lines of one connection from those of another, in the shape of an Erlang process id.
-fn pid<S, N>(ctx: &FmtContext<'_, S, N>) -> String
+pub(super) fn pid<S>(span: Option<SpanRef<'_, S>>) -> String
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
 {
-    let span = ctx.lookup_current();
     let number = span.map_or(0, |span| span.id().into_u64() & 0xffff_ffff);
     format!("<0.{number}.0>")
 }

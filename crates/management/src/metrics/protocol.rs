@@ -1,7 +1,7 @@
 //! What went through the broker since its start, whatever became of the queues.
 
 use leveret_core::{arguments::QueueType, queue::Counters, record::QueueRecord};
-use leveret_runtime::SIZE_BOUNDS;
+use leveret_runtime::{DeadLetterStrategy, DeathCounts, SIZE_BOUNDS};
 
 use super::{PROTOCOL, Queues};
 use crate::{
@@ -89,6 +89,79 @@ pub(super) fn messages(api: &Api, page: &mut Page, queues: &Queues) {
         let name = format!("rabbitmq_global_{name}");
         page.family(&name, Gauge, help);
         page.series(&name, &[PROTOCOL], value);
+    }
+}
+
+/// Messages that died, by type, by what becomes of such, and by reason.
+pub(super) fn deaths(api: &Api, page: &mut Page) {
+    use DeadLetterStrategy::{AtLeastOnce, AtMostOnce, Disabled};
+    type Of = fn(&DeathCounts) -> u64;
+    type Strategies = &'static [DeadLetterStrategy];
+    const BOTH: Strategies = &[AtMostOnce, Disabled];
+    const ALL: Strategies = &[AtLeastOnce, AtMostOnce, Disabled];
+    let families: [(&str, &str, Strategies, Strategies, Of); 5] = [
+        (
+            "confirmed",
+            "Messages dead-lettered and confirmed by target queues",
+            &[],
+            &[AtLeastOnce],
+            |counts| counts.taken,
+        ),
+        (
+            "delivery_limit",
+            "Messages dead-lettered due to delivery-limit exceeded",
+            &[],
+            ALL,
+            |counts| counts.delivery_limit,
+        ),
+        (
+            "expired",
+            "Messages dead-lettered due to message TTL exceeded",
+            BOTH,
+            ALL,
+            |counts| counts.expired,
+        ),
+        (
+            "maxlen",
+            "Messages dead-lettered due to overflow drop-head or reject-publish-dlx",
+            BOTH,
+            BOTH,
+            |counts| counts.max_length,
+        ),
+        (
+            "rejected",
+            "Messages dead-lettered due to basic.reject or basic.nack",
+            BOTH,
+            ALL,
+            |counts| counts.rejected,
+        ),
+    ];
+    for (name, help, of_classic, of_quorum, value) in families {
+        let name = format!("rabbitmq_global_messages_dead_lettered_{name}_total");
+        page.family(&name, Counter, help);
+        for (queue_type, strategies) in [
+            (QueueType::Classic, of_classic),
+            (QueueType::Quorum, of_quorum),
+        ] {
+            for &strategy in strategies {
+                let labels = [
+                    ("queue_type", TYPES[place(queue_type)]),
+                    (
+                        "dead_letter_strategy",
+                        match strategy {
+                            Disabled => "disabled",
+                            AtMostOnce => "at_most_once",
+                            AtLeastOnce => "at_least_once",
+                        },
+                    ),
+                ];
+                page.series(
+                    &name,
+                    &labels,
+                    value(&api.broker.deaths(queue_type, strategy)),
+                );
+            }
+        }
     }
 }
 

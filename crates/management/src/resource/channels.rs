@@ -56,6 +56,9 @@ pub(crate) async fn of_vhost(
     vhost: &str,
 ) -> Result<Reply, Refused> {
     let vhost = entered(api, visitor, vhost)?;
+    if request.flag("disable_stats") {
+        return Err(Refused::without_stats());
+    }
     let mut visible = connections::visible(api, visitor);
     visible.retain(|known| known.facts.vhost == *vhost.name());
     let list = shown_all(api, request, visible).await;

@@ -28,7 +28,7 @@ pub(crate) async fn answer(
 ) -> Result<Reply, Refused> {
     match (request.method.as_str(), path) {
         ("GET", []) => {
-            let list = shown_all(api, request, visible(api, visitor)).await;
+            let list = listed(api, request, visible(api, visitor)).await;
             lists::paged(request, list)
         }
         ("GET", ["username", user]) => {
@@ -84,7 +84,7 @@ pub(crate) async fn of_vhost(
     let vhost = entered(api, visitor, vhost)?;
     let mut connections = visible(api, visitor);
     connections.retain(|known| known.facts.vhost == *vhost.name());
-    let list = shown_all(api, request, connections).await;
+    let list = listed(api, request, connections).await;
     lists::paged(request, list)
 }
 
@@ -153,6 +153,26 @@ async fn patiently<T>(
 ) -> Option<T> {
     let left = until.saturating_duration_since(tokio::time::Instant::now());
     timeout(left, answer).await.ok()?.ok()
+}
+
+/// As a list shows them: what is only said of TLS is nothing at all where there is none.
+async fn listed(api: &Api, request: &Request, connections: Vec<OpenConnection>) -> Vec<Value> {
+    let mut list = shown_all(api, request, connections).await;
+    for object in list.iter_mut().filter(|object| object["ssl"] == false) {
+        for key in [
+            "ssl_protocol",
+            "ssl_key_exchange",
+            "ssl_cipher",
+            "ssl_hash",
+            "peer_cert_subject",
+            "peer_cert_issuer",
+            "peer_cert_validity",
+            "peer_cert_serial_number",
+        ] {
+            object[key] = Value::Null;
+        }
+    }
+    list
 }
 
 pub(crate) async fn shown_all(

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use leveret_core::ids::ConsumerId;
+use leveret_core::{arguments::QueueType, ids::ConsumerId};
 use leveret_runtime::{ConsumerState, OpenConnection, QueueHandle};
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::{
     resource::{channels, connections, entered},
     server::Api,
     values::table_to_json,
-    visitor::Visitor,
+    visitor::{Needs, Visitor},
 };
 
 pub(crate) async fn answer(
@@ -23,6 +23,9 @@ pub(crate) async fn answer(
     request: &Request,
     path: &[&str],
 ) -> Result<Reply, Refused> {
+    if request.flag("disable_stats") {
+        return Err(Refused::without_stats());
+    }
     let mut visible = connections::visible(api, visitor);
     match path {
         [] => {}
@@ -33,6 +36,38 @@ pub(crate) async fn answer(
         _ => return Err(Refused::not_found()),
     }
     Ok(lists::whole(request, all(api, visible).await))
+}
+
+/// `/x/consumers/CONNECTION/CHANNEL/TAG`: cancels it. Own ones are for everybody, others for administrators.
+pub(crate) async fn cancel(
+    api: &Api,
+    visitor: &Visitor,
+    connection: &str,
+    channel: &str,
+    tag: &str,
+) -> Result<Reply, Refused> {
+    let mut open = api.broker.connections();
+    open.retain(|known| known.facts.name() == connection);
+    let owner = open.first().ok_or_else(Refused::not_found)?;
+    if owner.facts.user != visitor.name {
+        visitor.check(Needs::Administrator)?;
+    }
+    let known = known(open).await;
+    let mut known = known.into_values();
+    let wanted = known
+        .find(|(_, state)| state.tag == *tag && state.id.channel.channel.to_string() == channel);
+    let (connection, state) = wanted.ok_or_else(Refused::not_found)?;
+    let vhost = api.broker.vhost(&connection.facts.vhost);
+    let vhost = vhost.map_err(|_| Refused::not_found())?;
+    for record in vhost.snapshot().queues() {
+        if let Some(queue) = api.broker.queue(record.id)
+            && queue.consumers().iter().any(|known| known.id == state.id)
+        {
+            api.broker.cancel_consumer(&queue, state.id);
+            return Ok(Reply::NoContent);
+        }
+    }
+    Err(Refused::not_found())
 }
 
 /// The consumers of these connections.
@@ -87,7 +122,12 @@ fn on_queue(api: &Api, queue: &QueueHandle, known: &Known) -> Vec<Value> {
             "exclusive": consumer.settings.exclusive,
             "prefetch_count": consumer.settings.prefetch,
             "active": consumer.is_active,
-            "activity_status": if consumer.is_active { "up" } else { "waiting" },
+            "activity_status": match (consumer.is_active, consumer.has_credit) {
+                (false, _) => "waiting",
+                // Those of other types are never told to be.
+                (true, false) if queue.queue_type() == QueueType::Classic => "blocked",
+                (true, _) => "up",
+            },
             "arguments": table_to_json(&state.arguments),
             "consumer_timeout": api.broker.consumer_timeout_millis(),
             "channel_details": {

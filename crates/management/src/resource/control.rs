@@ -13,7 +13,7 @@ use crate::{
     request::{self, Request},
     resource::{
         channels, connections, consumers,
-        node::{self as shown, ERLANG_VERSION, Process, VERSION},
+        node::{self as shown, ERLANG_VERSION, Process},
         queues,
     },
     server::Api,
@@ -47,6 +47,15 @@ pub(crate) async fn answer(
                     "level {level} is not supported"
                 ))),
             }
+        }
+        ("GET", ["log"]) => {
+            let number = |name: &str| request.parameter(name).and_then(|text| text.parse().ok());
+            let at_most = number("lines").and_then(|lines: u64| usize::try_from(lines).ok());
+            let log = node.facts().log.as_ref();
+            let (lines, last) = log.map_or_else(Default::default, |log| {
+                log.lines_after(number("after").unwrap_or(0), at_most.unwrap_or(usize::MAX))
+            });
+            Ok(Reply::Json(json!({"lines": lines, "last": last})))
         }
         ("GET", ["status"]) => Ok(Reply::Json(status(node, api))),
         (_, rest) => of_broker(node, api.ok_or_else(Refused::stopped)?, request, rest).await,
@@ -117,7 +126,21 @@ async fn of_broker(
                 return Err(Refused::key_missing("enabled"));
             };
             let is_on = enabled.iter().any(|name| name == EVENT_EXCHANGE);
-            api.broker.set_event_exchange(is_on).await;
+            // Told while somebody can hear it: before the exchange goes, or when it has come.
+            if is_on {
+                api.broker.set_event_exchange(true).await;
+            }
+            let enabled = enabled.iter().filter_map(Value::as_str);
+            let (more, less) = api
+                .facts
+                .plugins
+                .enable(enabled.map(str::to_owned).collect());
+            if !more.is_empty() || !less.is_empty() {
+                api.broker.tell_plugins(&more, &less);
+            }
+            if !is_on {
+                api.broker.set_event_exchange(false).await;
+            }
             Ok(Reply::NoContent)
         }
         ("PUT", ["memory-limit"]) => {
@@ -294,7 +317,7 @@ fn status(node: &Node, api: Option<&Api>) -> Value {
     let mut object = json!({
         "node": facts.name,
         "state": node.phase().name(),
-        "rabbitmq_version": VERSION,
+        "rabbitmq_version": facts.version,
         "erlang_version": format!("Erlang/OTP {ERLANG_VERSION}"),
         "crypto_lib_version": "",
         "product_name": "Leveret",
@@ -308,7 +331,7 @@ fn status(node: &Node, api: Option<&Api>) -> Value {
         "processors": std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         "processes": {"used": process.threads, "limit": 1_048_576},
         "enabled_plugin_file": facts.enabled_plugins_file.as_ref().map(|file| file.display().to_string()),
-        "active_plugins": [],
+        "active_plugins": facts.plugins.active(),
         "config_files": facts.config_files,
         "log_files": facts.log_files,
         "data_directory": facts.data_dir.as_ref().map(|dir| dir.display().to_string()),
@@ -346,7 +369,6 @@ fn status(node: &Node, api: Option<&Api>) -> Value {
         .collect();
     object["alarms"] = alarms.into();
     object["listeners"] = listeners(node, api);
-    object["active_plugins"] = json!(["rabbitmq_management", "rabbitmq_prometheus"]);
     object["totals"] = json!({
         "connection_count": api.broker.connection_counts().0,
         "queue_count": queue_count,

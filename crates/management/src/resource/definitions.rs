@@ -198,10 +198,10 @@ fn export(api: &Api) -> Value {
         found.map(|known| policies::shown(known)).collect::<Value>()
     };
     json!({
-        "rabbit_version": node::VERSION,
-        "rabbitmq_version": node::VERSION,
+        "rabbit_version": api.facts.version,
+        "rabbitmq_version": api.facts.version,
         "product_name": "RabbitMQ",
-        "product_version": node::VERSION,
+        "product_version": api.facts.version,
         "rabbitmq_definition_format": "cluster",
         "original_cluster_name": node::cluster_name(api),
         "explanation": format!("Definitions of cluster '{}'", node::cluster_name(api)),
@@ -245,10 +245,10 @@ fn export_vhost(api: &Api, vhost: &VhostHandle) -> Value {
     };
     let record = directory.vhost(vhost.name());
     json!({
-        "rabbit_version": node::VERSION,
-        "rabbitmq_version": node::VERSION,
+        "rabbit_version": api.facts.version,
+        "rabbitmq_version": api.facts.version,
         "product_name": "RabbitMQ",
-        "product_version": node::VERSION,
+        "product_version": api.facts.version,
         "rabbitmq_definition_format": "single_virtual_host",
         "original_vhost_name": vhost.name().to_string(),
         "original_cluster_name": node::cluster_name(api),
@@ -346,6 +346,7 @@ async fn import(
         let name = name(text(vhost, "name")?)?;
         let known = api.broker.directory().vhost(&name).cloned();
         let record = vhosts::read(name, vhost, known.as_deref())?;
+        vhosts::room_for(api, &record.name)?;
         vhosts::put(api, record, maker.filter(|_| known.is_none())).await;
     }
     for permission in list(definitions, "permissions")? {

@@ -220,7 +220,7 @@ fn shown(taken: &Taken, is_base64: bool, truncate: Option<usize>) -> Value {
     })
 }
 
-fn properties_to_json(raw: &[u8]) -> Value {
+pub(super) fn properties_to_json(raw: &[u8]) -> Value {
     let raw = RawProperties::from_wire(bytes::Bytes::copy_from_slice(raw));
     let Some(properties) = raw.ok().and_then(|raw| BasicProperties::decode(&raw).ok()) else {
         return json!({});

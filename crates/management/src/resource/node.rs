@@ -88,13 +88,9 @@ fn shown(api: &Api, request: &Request) -> Value {
         "mem_calculation_strategy": "rss",
         "disk_free_limit": gauges.disk_free_limit,
         "disk_free_alarm": alarm.disk,
-        "rates_mode": "basic",
+        "rates_mode": api.settings.rates_mode,
         "exchange_types": exchange_types(),
-        "auth_mechanisms": [
-            {"name": "PLAIN", "description": "SASL PLAIN authentication mechanism", "enabled": true},
-            {"name": "AMQPLAIN", "description": "QPid AMQPLAIN mechanism", "enabled": true},
-            {"name": "ANONYMOUS", "description": "SASL ANONYMOUS authentication mechanism", "enabled": true},
-        ],
+        "auth_mechanisms": mechanisms(api),
         "applications": [{
             "name": "leveret",
             "description": "Leveret",
@@ -105,12 +101,12 @@ fn shown(api: &Api, request: &Request) -> Value {
         "db_dir": api.broker.data_dir().map(|dir| dir.display().to_string()),
         "config_files": api.facts.config_files,
         "net_ticktime": 60,
-        "enabled_plugins": ["rabbitmq_management", "rabbitmq_prometheus"],
+        "enabled_plugins": api.facts.plugins.enabled(),
         "partitions": [],
         "cluster_links": [],
         "metrics_gc_queue_length": {},
         "ra_open_file_metrics": {},
-        "rabbitmq_version": VERSION,
+        "rabbitmq_version": api.facts.version,
         "erlang_version": ERLANG_VERSION,
         "erlang_full_version": ERLANG_VERSION,
         "crypto_lib_version": "",
@@ -166,6 +162,21 @@ fn shown(api: &Api, request: &Request) -> Value {
     object
 }
 
+/// All ways to log in, and whether clients are offered them.
+fn mechanisms(api: &Api) -> Value {
+    let known = [
+        ("PLAIN", "SASL PLAIN authentication mechanism"),
+        ("AMQPLAIN", "QPid AMQPLAIN mechanism"),
+        ("ANONYMOUS", "SASL ANONYMOUS authentication mechanism"),
+        ("EXTERNAL", "The user whom a TLS client's certificate names"),
+    ];
+    let shown = known.map(|(name, description)| {
+        let enabled = api.facts.mechanisms.contains(&name);
+        json!({"name": name, "description": description, "enabled": enabled})
+    });
+    shown.into_iter().collect()
+}
+
 /// What the system says of this process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Process {
@@ -201,16 +212,10 @@ fn number(text: &str, key: &str) -> u64 {
 
 /// The name of the cluster: as it was set last, or that of the node.
 pub(crate) fn cluster_name(api: &Api) -> String {
-    let directory = api.broker.directory();
-    let set = directory.parameter(
-        "",
-        &leveret_wire::value::ShortString::empty(),
-        "cluster_name",
-    );
-    let set = set.and_then(|known| serde_json::from_str::<String>(&known.value).ok());
     let node = api.broker.node();
-    let given = || node.cluster_name.clone();
-    set.or_else(given).unwrap_or_else(|| node.name.clone())
+    let configured = || node.cluster_name.clone();
+    let name = api.broker.given_cluster_name().or_else(configured);
+    name.unwrap_or_else(|| node.name.clone())
 }
 
 pub(crate) fn exchange_types() -> Value {
@@ -309,7 +314,7 @@ pub(crate) fn listeners(api: &Api) -> Value {
             "ip_address": address.ip().to_string(),
             "port": address.port(),
             "socket_opts": {"backlog": 1024, "nodelay": true},
-            "tls": false,
+            "tls": matches!(protocol, "amqp/ssl" | "https" | "https/prometheus"),
         })
     });
     shown.collect()

@@ -43,28 +43,28 @@ pub(crate) fn show(api: &Api, visitor: &Visitor, request: &Request) -> Result<Re
         request.age("lengths"),
     );
     let mut object = json!({
-        "management_version": node::VERSION,
-        "rabbitmq_version": node::VERSION,
+        "management_version": api.facts.version,
+        "rabbitmq_version": api.facts.version,
         "product_name": "RabbitMQ",
-        "product_version": node::VERSION,
+        "product_version": api.facts.version,
         "cluster_name": node::cluster_name(api),
         "cluster_tags": {},
         "node_tags": {},
         "erlang_version": node::ERLANG_VERSION,
         "erlang_full_version": node::ERLANG_VERSION,
         "crypto_lib_version": "",
-        "rates_mode": "basic",
+        "rates_mode": api.settings.rates_mode,
         "sample_retention_policies": {
             "global": [600, 3600, 28800, 86400],
             "basic": [600, 3600],
             "detailed": [600],
         },
         "exchange_types": node::exchange_types(),
-        "disable_stats": false,
-        "enable_queue_totals": false,
-        "default_queue_type": "classic",
-        "is_op_policy_updating_enabled": true,
-        "require_definition_json_extension": false,
+        "disable_stats": request.flag("disable_stats"),
+        "enable_queue_totals": request.flag("enable_queue_totals"),
+        "default_queue_type": api.broker.node().default_queue_type,
+        "is_op_policy_updating_enabled": !api.settings.operator_policies_are_fixed,
+        "require_definition_json_extension": api.settings.definitions_need_json_extension,
         "statistics_db_event_queue": 0,
         "message_stats": totals.message_stats(api, request, &key),
         "queue_totals": queue_totals,
@@ -118,19 +118,23 @@ pub(crate) async fn login(api: &Api, request: &Request) -> Result<Reply, Refused
     let visitor = Visitor::of(&api.broker, &headers, request.peer).await?;
     visitor.check(Needs::Management)?;
     Ok(Reply::Json(json!({
-        "user": who(&visitor),
+        "user": who(api, &visitor),
         "token": {"type": "basic", "value": credentials},
     })))
 }
 
-pub(crate) fn whoami(visitor: &Visitor) -> Reply {
-    Reply::Json(who(visitor))
+pub(crate) fn whoami(api: &Api, visitor: &Visitor) -> Reply {
+    Reply::Json(who(api, visitor))
 }
 
-fn who(visitor: &Visitor) -> Value {
-    json!({
+fn who(api: &Api, visitor: &Visitor) -> Value {
+    let mut object = json!({
         "name": visitor.name.to_string(),
         "tags": visitor.tags,
         "is_internal_user": visitor.is_internal(),
-    })
+    });
+    if let Some(minutes) = api.settings.login_session_minutes {
+        object["login_session_timeout"] = minutes.into();
+    }
+    object
 }

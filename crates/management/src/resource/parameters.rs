@@ -9,7 +9,7 @@ use crate::{
     lists,
     reply::{self, Reply},
     request::{self, Request, text},
-    resource::{policies, vhosts},
+    resource::{parameter_values, policies, vhosts},
     server::Api,
     visitor::Visitor,
 };
@@ -85,6 +85,7 @@ pub(crate) async fn answer(
             let value = object
                 .get("value")
                 .ok_or_else(|| Refused::key_missing("value"))?;
+            check(component, name, value)?;
             let is_new = directory.parameter(component, &vhost, name).is_none();
             put(api, component, vhost, name, value).await;
             Ok(Reply::put(is_new))
@@ -175,6 +176,12 @@ fn remove_credentials(uri: &mut Value) {
         Value::Array(members) => members.iter_mut().for_each(remove_credentials),
         _ => {}
     }
+}
+
+/// Whether it can be a parameter of its component.
+pub(crate) fn check(component: &str, name: &str, value: &Value) -> Result<(), Refused> {
+    let checked = parameter_values::check(component, name, value);
+    checked.map_err(|why| Refused::bad_request(format!("Validation failed\n\n{why}\n")))
 }
 
 /// Parameters as tools see them: limits of vhosts and operator policies among them, policies not.

@@ -1,5 +1,6 @@
 //! `/policies` and `/operator-policies`.
 
+use axum::http::StatusCode;
 use leveret_core::{pattern::Pattern, record::ParameterRecord};
 use serde_json::{Map, Value, json};
 
@@ -35,6 +36,13 @@ pub(crate) async fn answer(
     component: &str,
     path: &[&str],
 ) -> Result<Reply, Refused> {
+    if component == OPERATOR && api.settings.operator_policies_are_fixed {
+        return Err(Refused::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method_not_allowed",
+            "Broker settings disallow editing of operator policies.",
+        ));
+    }
     let directory = api.broker.directory();
     match (request.method.as_str(), path) {
         ("GET", [] | [_]) => {

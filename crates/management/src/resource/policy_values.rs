@@ -140,7 +140,7 @@ fn is_fine(shape: Shape, value: &Value) -> bool {
 }
 
 /// A value as Erlang prints it, as far as people see it.
-fn erlang(value: &Value) -> String {
+pub(super) fn erlang(value: &Value) -> String {
     match value {
         Value::String(text) => format!("<<\"{text}\">>"),
         other => other.to_string(),

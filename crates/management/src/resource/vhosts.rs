@@ -45,6 +45,7 @@ pub(crate) async fn answer(
             let name = name(vhost)?;
             let known = api.broker.directory().vhost(&name).cloned();
             let vhost = read(name, &request.object()?, known.as_deref())?;
+            room_for(api, &vhost.name)?;
             let is_users = known.is_none() && !visitor.is_of_machine;
             put(api, vhost, is_users.then_some(&visitor.name)).await;
             Ok(Reply::put(known.is_none()))
@@ -72,6 +73,21 @@ pub(crate) async fn answer(
             Ok(Reply::NoContent)
         }
         _ => Err(Refused::not_found()),
+    }
+}
+
+/// Whether there may be another vhost, if it is another one.
+pub(crate) fn room_for(api: &Api, name: &ShortString) -> Result<(), Refused> {
+    let directory = api.broker.directory();
+    match api.broker.node().vhost_max {
+        Some(max)
+            if directory.vhost(name).is_none() && directory.vhosts().count() as u64 >= max =>
+        {
+            Err(Refused::bad_request(format!(
+                "cannot create vhost '{name}': vhost limit of {max} is reached"
+            )))
+        }
+        _ => Ok(()),
     }
 }
 

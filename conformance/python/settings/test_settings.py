@@ -1,0 +1,203 @@
+"""Settings that people have in rabbitmq.conf, by what they do to a broker that starts with them."""
+
+import os
+import socket
+
+import pytest
+
+from program import eventually
+from settings.own import running
+
+pytestmark = [
+    pytest.mark.beyond,
+    pytest.mark.skipif("LEVERET_BIN" not in os.environ, reason="not run: LEVERET_BIN names no program to start"),
+]
+
+
+def test_the_first_administrator_has_the_tags_and_permissions_of_the_file(tmp_path):
+    conf = """
+default_user = alice
+default_pass = secret
+default_user_tags.monitoring = true
+default_user_tags.team-a = true
+default_permissions.configure = ^a
+default_permissions.write = ^b
+default_permissions.read = ^c
+"""
+    with running(tmp_path, conf) as own:
+        api = own.api("alice", "secret")
+        assert sorted(api.get("whoami").json["tags"]) == ["monitoring", "team-a"]
+        with own.connect("alice", "secret") as connection:
+            channel = connection.channel()
+            channel.queue_declare("a1")
+            with pytest.raises(Exception, match="ACCESS_REFUSED.*configure access to queue 'b1'"):
+                channel.queue_declare("b1")
+
+
+def test_every_new_vhost_has_its_users_limits_and_operator_policies(tmp_path):
+    conf = r"""
+default_users.watcher.vhost_pattern = .*
+default_users.watcher.password = p,ss
+default_users.watcher.tags = monitoring
+default_users.watcher.configure = ^$
+default_policies.operator.caps.vhost_pattern = ^team-
+default_policies.operator.caps.queue_pattern = ^jobs
+default_policies.operator.caps.max_length_bytes = 1MB
+default_policies.operator.caps.expires = 1h
+default_limits.vhosts.few.pattern = ^team-
+default_limits.vhosts.few.max_queues = 1
+default_limits.vhosts.few.max_connections = 2
+"""
+    with running(tmp_path, conf) as own:
+        api = own.api()
+        assert own.api("watcher", "p,ss").get("overview").status == 200
+        assert api.get("permissions/%2F/watcher").json["configure"] == "^$"
+        assert api.put("vhosts/team-a").status == 201
+        assert api.put("vhosts/other").status == 201
+        limits = {each["vhost"]: each["value"] for each in api.get("vhost-limits").json}
+        assert limits == {"team-a": {"max-queues": 1, "max-connections": 2}}
+        [policy] = api.get("operator-policies").json
+        assert (policy["vhost"], policy["pattern"]) == ("team-a", "^jobs")
+        assert policy["definition"] == {"max-length-bytes": 1_000_000, "expires": 3_600_000}
+        with own.connect(vhost="team-a") as connection:
+            channel = connection.channel()
+            channel.queue_declare("jobs", durable=True)
+            queue = api.get("queues/team-a/jobs").json
+            assert queue["operator_policy"] == "caps"
+            assert queue["effective_policy_definition"]["max-length-bytes"] == 1_000_000
+            with pytest.raises(Exception, match="queue limit in vhost 'team-a' \\(1\\) is reached"):
+                channel.queue_declare("second")
+        # The user who is there keeps their password.
+        assert api.put("users/watcher", {"password": "other", "tags": "monitoring"}).status == 204
+        assert api.put("vhosts/team-b").status == 201
+        assert own.api("watcher", "other").get("overview").status == 200
+
+
+def test_there_are_no_more_vhosts_than_may_be(tmp_path):
+    with running(tmp_path, "vhost_max = 2\n") as own:
+        api = own.api()
+        assert api.put("vhosts/second").status == 201
+        refused = api.put("vhosts/third")
+        assert (refused.status, refused.json["reason"]) == (
+            400,
+            "cannot create vhost 'third': vhost limit of 2 is reached",
+        )
+        assert api.put("vhosts/second", {"description": "changed"}).status == 204
+
+
+def test_the_http_api_is_as_the_file_wants_it(tmp_path):
+    conf = """
+management.path_prefix = /mq
+management.cors.allow_origins = *
+management.csp.policy = default-src 'self'
+management.hsts.policy = max-age=7
+management.headers.frame_options = SAMEORIGIN
+management.headers.xss_protection = 1; mode=block
+management.headers.content_type_options = nosniff
+management.headers.referrer_policy = same-origin
+management.http.max_body_size = 200
+management.login_session_timeout = 30
+management.rates_mode = detailed
+management.disable_stats = true
+management.enable_queue_totals = true
+management.restrictions.operator_policy_changes.disabled = true
+management.definitions.require_json_extension = true
+"""
+    with running(tmp_path, conf) as own:
+        api = own.api()
+        assert api.get("overview").status == 404
+        api.base = api.base.replace("/api/", "/mq/api/")
+        answer = api.get("overview", Origin="http://elsewhere")
+        sent = {name.lower(): value for name, value in answer.headers.items()}
+        assert sent["access-control-allow-origin"] == "*"
+        assert sent["content-security-policy"] == "default-src 'self'"
+        assert sent["strict-transport-security"] == "max-age=7"
+        assert sent["x-frame-options"] == "SAMEORIGIN"
+        assert sent["x-xss-protection"] == "1; mode=block"
+        assert sent["referrer-policy"] == "same-origin"
+        overview = answer.json
+        assert overview["rates_mode"] == "detailed"
+        assert overview["disable_stats"] and overview["enable_queue_totals"]
+        assert overview["require_definition_json_extension"] and not overview["is_op_policy_updating_enabled"]
+        assert api.get("whoami").json["login_session_timeout"] == 30
+        assert api.get("consumers").status == 400
+        assert api.put("queues/%2F/q").status == 201
+        [queue] = api.get("queues").json
+        assert queue["messages"] == 0 and "message_bytes" not in queue
+        assert api.put("queues/%2F/r", {"arguments": {"x": "y" * 200}}).status == 413
+        assert api.put("operator-policies/%2F/p", {"pattern": "", "definition": {"expires": 1}}).status == 405
+
+
+def test_the_version_that_clients_are_told_is_told_everywhere(tmp_path):
+    with running(tmp_path, arguments=["--compat-version", "4.1.2"]) as own:
+        api = own.api()
+        assert api.get("version").json == "4.1.2"
+        overview = api.get("overview").json
+        assert {overview[name] for name in ("rabbitmq_version", "management_version", "product_version")} == {"4.1.2"}
+        assert api.get("nodes").json[0]["rabbitmq_version"] == "4.1.2"
+        assert api.get("definitions").json["rabbitmq_version"] == "4.1.2"
+        with own.connect() as connection:
+            assert connection._impl.server_properties["version"] == "4.1.2"
+
+
+def test_ways_to_log_in_are_told_as_they_are(tmp_path):
+    with running(tmp_path, "auth_mechanisms.1 = PLAIN\n") as own:
+        shown = own.api().get("nodes").json[0]["auth_mechanisms"]
+        assert [each["name"] for each in shown if each["enabled"]] == ["PLAIN"]
+
+
+def test_lines_of_the_log_are_published(tmp_path):
+    with running(tmp_path, "log.exchange = true\nlog.exchange.level = info\n") as own, own.connect() as connection:
+        channel = connection.channel()
+        queue = channel.queue_declare("", exclusive=True).method.queue
+        channel.queue_bind(queue, "amq.rabbitmq.log", "info")
+        own.connect().close()
+        got = []
+
+        def line():
+            method, properties, body = channel.basic_get(queue, auto_ack=True)
+            if method:
+                got.append((method.routing_key, properties, body.decode()))
+            return method
+
+        eventually(line, "a line of the log as a message", "")
+        key, properties, body = got[0]
+        assert key == "info" and " [info] " in body
+        assert properties.content_type == "text/plain"
+        assert properties.headers == {"node": f"settings-{os.getpid()}@localhost"}
+
+
+def test_the_log_goes_to_syslog(tmp_path):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        receiver.settimeout(20)
+        port = receiver.getsockname()[1]
+        conf = f"""
+log.syslog = true
+log.syslog.host = 127.0.0.1
+log.syslog.port = {port}
+log.syslog.transport = udp
+log.syslog.protocol = rfc5424
+log.syslog.facility = local3
+log.syslog.identity = mq
+"""
+        with running(tmp_path, conf):
+            first = receiver.recv(65536).decode()
+    # Facility 19, severity 6 of an info.
+    assert first.startswith("<158>1 ") and " mq " in first and "[info]" in first
+
+
+def test_what_has_no_effect_is_told_by_name(tmp_path):
+    conf = """
+cluster_formation.peer_discovery_backend = classic_config
+password_hashing_module = rabbit_password_hashing_sha512
+log.exchange = false
+hartbeat = 10
+"""
+    with running(tmp_path, conf, environment={"RABBITMQ_USERNAME": "u"}) as own:
+        told = own.warnings()
+        assert any("password_hashing_module has no effect" in line for line in told)
+        assert any("hartbeat; did you mean heartbeat?" in line for line in told)
+        assert any("RABBITMQ_USERNAME" in line and "RABBITMQ_DEFAULT_USER" in line for line in told)
+        assert len(told) == 3, told
+        assert "peer_discovery_backend has no effect: one node, no cluster" in own.said()
