@@ -391,6 +391,24 @@ def test_policies_and_parameters_are_told(events, api, vhost):
     events.of("parameter.cleared", name=name, component="global")
 
 
+def test_queues_that_a_policy_comes_to_or_leaves_are_told_first(events, api, vhost):
+    api.put(f"queues/{vhost}/jobs", {"durable": True})
+    api.put(f"queues/{vhost}/other", {"durable": True})
+    policy = {"pattern": "^jobs$", "definition": {"max-length": 10}, "priority": 1, "apply-to": "queues"}
+    of_queue = {"name": "jobs", "vhost": vhost, "type": "rabbit_classic_queue", "user_who_performed_action": "guest"}
+    api.put(f"policies/{vhost}/p", policy)
+    assert events.of("queue.policy.updated", vhost=vhost) == {**policy, **of_queue}
+    events.of("policy.set", vhost=vhost, name="p")
+    api.put(f"policies/{vhost}/p", {**policy, "definition": {"max-length": 20}})
+    assert events.of("queue.policy.updated", vhost=vhost)["definition"] == {"max-length": 20}
+    api.delete(f"policies/{vhost}/p")
+    assert events.of("queue.policy.cleared", vhost=vhost) == of_queue
+    api.put(f"operator-policies/{vhost}/p", policy)
+    assert events.of("queue.policy.updated", vhost=vhost) == {**policy, **of_queue}
+    api.delete(f"operator-policies/{vhost}/p")
+    assert events.of("queue.policy.cleared", vhost=vhost) == of_queue
+
+
 def test_the_command_line_has_a_name_of_its_own(events, broker):
     if not broker.is_controlled:
         pytest.skip("nobody says how to run programs beside that broker")

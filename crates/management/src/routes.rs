@@ -371,8 +371,8 @@ pub(crate) const ROUTES: &[Route] = &[
         "Spreads queues over nodes; there is one",
         &[("POST", Administrator)],
     ),
-    route("shovels", "Shovels; there are none", READ),
-    route("shovels/{vhost}", "Shovels; there are none", READ),
+    route("shovels", "Shovels; none of them runs", READ),
+    route("shovels/{vhost}", "Shovels; none of them runs", READ),
     route(
         "topic-permissions",
         "All topic permissions",
@@ -628,9 +628,7 @@ pub(crate) async fn carry_out(
         ["consumers", rest @ ..] => consumers::answer(api, visitor, request, rest).await,
         ["definitions", rest @ ..] => definitions::answer(api, visitor, request, rest).await,
         ["deprecated-features", rest @ ..] => deprecated::answer(api, rest),
-        ["extensions"] | ["federation-links", ..] | ["shovels", ..] => {
-            Ok(Reply::Json(serde_json::json!([])))
-        }
+        ["extensions"] | ["federation-links", ..] => Ok(Reply::Json(serde_json::json!([]))),
         ["exchanges", vhost, exchange, "publish"] => {
             messages::publish(api, visitor, request, vhost, exchange).await
         }
@@ -653,6 +651,7 @@ pub(crate) async fn carry_out(
         }
         ["queues", vhost, queue, "get"] => messages::get(api, visitor, request, vhost, queue).await,
         ["queues", rest @ ..] => queues::answer(api, visitor, request, rest).await,
+        ["shovels", rest @ ..] => parameters::shovels(api, visitor, request, rest),
         ["topic-permissions", rest @ ..] => topic_permissions::answer(api, request, rest).await,
         ["user-limits", rest @ ..] => limits::of_users(api, request, rest).await,
         ["users", user, "permissions"] => permissions::of_user(api, request, user),

@@ -123,6 +123,8 @@ impl Broker {
     /// Sets a parameter. A policy takes effect on everything it applies to.
     pub async fn put_parameter(&self, parameter: ParameterRecord) {
         let (component, vhost) = (parameter.component.clone(), parameter.vhost.clone());
+        self.services()
+            .tell_queue_policies(&component, &vhost, &parameter.name, Some(&parameter));
         self.change(|directory| directory.put_parameter(parameter))
             .await;
         self.apply_policies(&component, &vhost);
@@ -130,6 +132,8 @@ impl Broker {
 
     /// Removes a parameter; `false` if there is none. What a policy asked for is so no longer.
     pub async fn delete_parameter(&self, component: &str, vhost: &ShortString, name: &str) -> bool {
+        self.services()
+            .tell_queue_policies(component, vhost, name, None);
         let found = self
             .change(|directory| directory.delete_parameter(component, vhost, name))
             .await;

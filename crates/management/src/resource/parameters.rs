@@ -178,6 +178,35 @@ fn remove_credentials(uri: &mut Value) {
     }
 }
 
+/// `/shovels`: those that were set up, so that nobody takes one for running.
+pub(crate) fn shovels(
+    api: &Api,
+    visitor: &Visitor,
+    request: &Request,
+    path: &[&str],
+) -> Result<Reply, Refused> {
+    if let [vhost] = path {
+        super::entered(api, visitor, vhost)?;
+    }
+    let directory = api.broker.directory();
+    let is_shown = |known: &&std::sync::Arc<ParameterRecord>| {
+        known.component == "shovel"
+            && path.first().is_none_or(|vhost| known.vhost == **vhost)
+            && visitor.may_enter(&directory, &known.vhost)
+    };
+    let list = directory.parameters().filter(is_shown).map(|known| {
+        json!({
+            "node": api.broker.node().name,
+            "name": known.name,
+            "vhost": known.vhost.to_string(),
+            "type": "dynamic",
+            "state": "terminated",
+            "reason": "\"this broker runs no shovels\"",
+        })
+    });
+    Ok(lists::whole(request, list.collect()))
+}
+
 /// Whether it can be a parameter of its component.
 pub(crate) fn check(component: &str, name: &str, value: &Value) -> Result<(), Refused> {
     let checked = parameter_values::check(component, name, value);

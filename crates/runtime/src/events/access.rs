@@ -7,8 +7,8 @@ use leveret_core::{
 use leveret_wire::value::{FieldTable, FieldValue, ShortString};
 use serde_json::{Map, Value};
 
-use super::{Actor, text};
-use crate::broker::Services;
+use super::{Actor, text, topology::of_queue};
+use crate::{broker::Services, policies::Policies};
 
 /// How limits are called among parameters.
 const LIMITS: &str = "limits";
@@ -179,6 +179,68 @@ impl Services {
         self.tell("user.tags.set", || {
             named(&user.name).with("tags", texts(&user.tags))
         });
+    }
+
+    /// A policy is about to be set, or to go: what that is to queues, which RabbitMQ tells before it tells of the policy.
+    pub(crate) fn tell_queue_policies(
+        &self,
+        component: &str,
+        vhost: &ShortString,
+        policy: &str,
+        set: Option<&ParameterRecord>,
+    ) {
+        if self.events.is_on() && crate::policies::is_policy(component) {
+            self.tell_queue_policies_now(component, vhost, policy, set);
+        }
+    }
+
+    #[cold]
+    fn tell_queue_policies_now(
+        &self,
+        component: &str,
+        vhost: &ShortString,
+        policy: &str,
+        set: Option<&ParameterRecord>,
+    ) {
+        let Some(handle) = self.registry.vhost(vhost) else {
+            return;
+        };
+        let mut directory = Directory::clone(&self.access.directory());
+        let definition = match set {
+            Some(parameter) => {
+                directory.put_parameter(parameter.clone());
+                serde_json::from_str(&parameter.value).ok()
+            }
+            None => {
+                directory.delete_parameter(component, vhost, policy);
+                None
+            }
+        };
+        let (before, after) = (self.policies.load_full(), Policies::of(&directory));
+        for record in handle.snapshot().queues() {
+            let has = |policies: &Policies| {
+                let effective = policies.of_queue(record);
+                let found = if component == "policy" {
+                    effective.user
+                } else {
+                    effective.operator
+                };
+                found.is_some_and(|found| found.name == policy)
+            };
+            if !has(&before) && !has(&after) {
+                continue;
+            }
+            match &definition {
+                Some(Value::Object(definition)) => self.tell("queue.policy.updated", || {
+                    let mut headers = of_queue(record);
+                    for (name, value) in definition {
+                        headers.push(ShortString::cut(name), field_of(value));
+                    }
+                    headers
+                }),
+                _ => self.tell("queue.policy.cleared", || of_queue(record)),
+            }
+        }
     }
 
     fn tell_parameter(&self, parameter: &ParameterRecord) {

@@ -130,7 +130,7 @@ fn key_of(record: &BindingRecord) -> BindingKey {
     )
 }
 
-fn of_queue(record: &QueueRecord) -> FieldTable {
+pub(super) fn of_queue(record: &QueueRecord) -> FieldTable {
     let queue_type = match QueueType::of(&record.arguments) {
         QueueType::Classic => "rabbit_classic_queue",
         QueueType::Quorum => "rabbit_quorum_queue",
