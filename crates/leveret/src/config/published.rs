@@ -110,7 +110,7 @@ fn cases() -> Vec<Case> {
             "what other hosts are told of streams",
             machine("-rabbitmq_stream advertised_host localhost"),
             &[],
-            &[],
+            &["stream.advertised_host has no effect"],
         ),
         (
             "no timeout of consumers, in terms",
@@ -374,20 +374,29 @@ fn cases() -> Vec<Case> {
 
 #[test]
 fn each_kind_of_published_setting_works_or_is_told() {
+    let mut wrong = Vec::new();
     for (kind, scenario, settings, told) in cases() {
         let loaded = scenario.load();
         let problems: Vec<String> = loaded.problems.iter().map(ToString::to_string).collect();
-        assert_eq!(loaded.errors().count(), 0, "{kind}: {problems:#?}");
-        for (name, value) in settings {
-            assert_eq!(loaded.text(name), *value, "{kind}: {name}");
+        if loaded.errors().next().is_some() {
+            wrong.push(format!("{kind}: the broker would not start"));
         }
-        let unexpected = problems
-            .iter()
-            .filter(|problem| !told.iter().any(|words| problem.contains(words)));
-        assert_eq!(unexpected.collect::<Vec<_>>(), [""; 0], "{kind}");
+        for (name, value) in settings {
+            let is = loaded.text(name);
+            if is != *value {
+                wrong.push(format!("{kind}: {name} is {is}, not {value}"));
+            }
+        }
+        for problem in &problems {
+            if !told.iter().any(|words| problem.contains(words)) {
+                wrong.push(format!("{kind}: nobody expects {problem:?}"));
+            }
+        }
         for words in told {
-            let is_told = problems.iter().any(|problem| problem.contains(words));
-            assert!(is_told, "{kind}: nothing of {words:?} in {problems:#?}");
+            if !problems.iter().any(|problem| problem.contains(words)) {
+                wrong.push(format!("{kind}: nothing of {words:?} is told"));
+            }
         }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

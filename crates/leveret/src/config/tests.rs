@@ -329,11 +329,15 @@ fn a_misspelt_variable_is_told_and_a_strange_one_is_not() {
 }
 
 #[test]
-fn keys_of_what_is_not_here_are_taken_without_a_word() {
+fn keys_of_what_is_not_here_are_noted_and_warn_nobody() {
     let keys = "cluster_partition_handling = autoheal\nmqtt.allow_anonymous = true\n\
                 tcp_listen_options.backlog = 128\ncollect_statistics_interval = 10000\n\
                 queue_master_locator = min-masters\ncluster_formation.peer_discovery_backend = classic_config\n";
-    assert_eq!(Scenario::conf(keys).problems(), Vec::<String>::new());
+    let loaded = Scenario::conf(keys).load();
+    assert_eq!(loaded.problems.len(), 6);
+    for problem in &loaded.problems {
+        assert_eq!(problem.severity, Severity::Note, "{problem}");
+    }
 }
 
 #[test]

@@ -169,6 +169,10 @@ fn mechanisms(api: &Api) -> Value {
         ("AMQPLAIN", "QPid AMQPLAIN mechanism"),
         ("ANONYMOUS", "SASL ANONYMOUS authentication mechanism"),
         ("EXTERNAL", "The user whom a TLS client's certificate names"),
+        (
+            "RABBIT-CR-DEMO",
+            "RabbitMQ Demo challenge-response authentication mechanism",
+        ),
     ];
     let shown = known.map(|(name, description)| {
         let enabled = api.facts.mechanisms.contains(&name);
