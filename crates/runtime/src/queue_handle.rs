@@ -671,8 +671,7 @@ fn with_stored(
     }
     for one in found.single {
         let (from, until) = (one.seq, one.seq.next());
-        let page =
-            store.read_messages(queue, one.priority, from, until, 1, LOOK_BYTES_MAX)?;
+        let page = store.read_messages(queue, one.priority, from, until, 1, LOOK_BYTES_MAX)?;
         // It may have been settled meanwhile.
         if let Some(row) = page.rows.into_iter().next() {
             seen.push(Seen {

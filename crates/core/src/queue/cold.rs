@@ -350,7 +350,7 @@ impl Cold {
     }
 
     /// Places of what came back while its body is on disk only.
-    pub(super) fn returned(&self) -> impl Iterator<Item = Spot> {
+    pub(super) fn returned_spots(&self) -> impl Iterator<Item = Spot> {
         self.returned.keys()
     }
 

@@ -212,7 +212,7 @@ impl Queue {
             }
         }
         if look.ready {
-            for spot in self.cold.returned() {
+            for spot in self.cold.returned_spots() {
                 put(spot.seq, spot.class(), Standing::Ready);
             }
         }
