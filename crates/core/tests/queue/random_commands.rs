@@ -8,7 +8,7 @@ use leveret_core::{
     ids::{ChannelKey, ConsumerId, Handout, Seq, Timestamp},
     message::{Message, MessageParts},
     queue::{
-        Answer, Command, Confirm, ConsumerSettings, Depth, Effects, Outcome, Queue, Refill,
+        Answer, Command, Confirm, ConsumerSettings, Deaths, Depth, Effects, Outcome, Queue, Refill,
         Refilled, RequestId, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX,
     },
     record::{Attempts, Write},
@@ -655,6 +655,7 @@ impl World {
         self.twin.seal(&mut self.twin_effects);
         self.compare_effects();
         self.twin_effects = Effects::default();
+        self.effects.deaths = Deaths::default();
         let mut refill = self.effects.refill.take();
         if let Some(refill) = refill {
             assert!(!self.is_reading(), "a second read is asked for: {self:#?}");
@@ -880,6 +881,8 @@ impl World {
             self.cancelled = std::mem::take(&mut effects.cancelled);
             self.unused = std::mem::take(&mut effects.unused);
             assert_eq!(effects.missing, 0);
+            // Whoever counts takes them after every batch.
+            effects.deaths = Deaths::default();
         }
         self.twin_effects.answers.clear();
         self.twin_effects.deliveries.clear();
