@@ -43,9 +43,11 @@ NOT_IN_RABBITMQ = ("x/", "federation-links", "shovels")
 # The administrator's own call would take the broker away from the tests, or change what all others see of it.
 UNTRIED = {
     "x/node/alarms/{alarm}",
+    "x/node/channel-max",
     "x/node/close-connections",
     "x/node/disk-free-limit",
     "x/node/log-level",
+    "x/node/loopback-users",
     "x/node/memory-limit",
     "x/node/plugins",
     "x/node/reset",

@@ -126,10 +126,7 @@ fn help_is_a_page_with_every_option_and_exit_code() {
             && text.contains("LEVERET_DATA_DIR"),
         "{text}"
     );
-    assert!(
-        text.lines().count() < 360,
-        "longer than some pages:\n{text}"
-    );
+    assert!(text.lines().count() < 600, "longer than ten pages:\n{text}");
 }
 
 #[test]

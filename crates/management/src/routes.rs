@@ -756,11 +756,13 @@ mod tests {
             "vhosts",
             "user-limits",
             "vhost-limits",
-            "x",
+            "x/node",
         ] {
-            let of_word = ROUTES
-                .iter()
-                .filter(|route| route.path.split('/').next() == Some(word));
+            let is_below = |path: &str| {
+                let rest = path.strip_prefix(word);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            let of_word = ROUTES.iter().filter(|route| is_below(route.path));
             for (method, needs) in of_word.flat_map(|route| route.methods) {
                 assert!(
                     *method == "GET" || *needs == Administrator,
