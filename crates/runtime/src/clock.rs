@@ -32,9 +32,13 @@ pub struct Clock {
 
 impl Default for Clock {
     fn default() -> Self {
+        let since = since_1970();
+        let now = Instant::now();
+        // Its milliseconds begin where the system's do: two clocks never differ by one.
+        let part = Duration::from_nanos(u64::from(since.subsec_nanos() % 1_000_000));
         Self {
-            began_at_millis: millis_since_1970(),
-            began: Instant::now(),
+            began_at_millis: millis(since),
+            began: now.checked_sub(part).unwrap_or(now),
             added_millis: AtomicI64::new(0),
             followed_at: AtomicU64::new(0),
             is_told: AtomicBool::new(false),
@@ -53,7 +57,7 @@ impl Clock {
     /// Looks how far the system's clock is off, and goes a small part of the way. Called about once a minute.
     pub(crate) fn follow(&self) {
         let passed = self.passed_millis();
-        let off = self.follow_to(millis_since_1970(), passed);
+        let off = self.follow_to(millis(since_1970()), passed);
         let is_much = off.unsigned_abs() >= WORTH_TELLING.as_secs();
         if is_much && !self.is_told.swap(true, Ordering::Relaxed) {
             tracing::warn!(
@@ -87,16 +91,28 @@ impl Clock {
 }
 
 /// A clock before that counts as 1970.
-fn millis_since_1970() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+fn since_1970() -> Duration {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default()
+}
+
+fn millis(since: Duration) -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_and_the_system_s_are_in_the_same_millisecond() {
+        let clocks: Vec<Clock> = (0..100).map(|_| Clock::default()).collect();
+        for clock in &clocks {
+            let before = millis(since_1970());
+            let now = i64::try_from(clock.now().get()).expect("not so late");
+            assert!((before..=millis(since_1970())).contains(&now));
+        }
+    }
 
     #[test]
     fn a_clock_that_is_set_is_followed_slowly_and_never_in_a_jump() {

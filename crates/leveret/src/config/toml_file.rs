@@ -30,6 +30,10 @@ pub(crate) fn read(text: &str) -> Vec<Result<Line, Malformed>> {
         .map(|(key, value)| {
             let number = line_of(key.span().start);
             let key = key.get_ref().replace('-', "_");
+            if key.is_empty() {
+                let reason = "a setting has a name".to_owned();
+                return Err(Malformed { number, reason });
+            }
             match written(value) {
                 Ok(value) => Ok(Line { number, key, value }),
                 Err(reason) => Err(Malformed {
@@ -72,6 +76,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_setting_without_a_name_is_told_by_its_line() {
+        let expected = Malformed {
+            number: 2,
+            reason: "a setting has a name".to_owned(),
+        };
+        assert_eq!(read("\n'' = 4"), [Err(expected)]);
+    }
 
     #[test]
     fn values_are_as_behind_a_flag() {
