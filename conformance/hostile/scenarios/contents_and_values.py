@@ -81,7 +81,8 @@ def sc14_announced_bodies_reserve_nothing(case):
                 peer.frame(BODY, channel, chunk)
     except OSError:
         pass
-    assert broker.rss() - before < 160 * MEGABYTE, f"{(broker.rss() - before) / MEGABYTE:.0f} MiB"
+    # 128 MiB, what is on its way, and pages of the program that an idle broker had not touched.
+    assert broker.rss() - before < 176 * MEGABYTE, f"{(broker.rss() - before) / MEGABYTE:.0f} MiB"
 
 
 def sc15_strings_of_255_bytes_survive_everything(case):

@@ -1,5 +1,7 @@
 """Settings that people have in rabbitmq.conf, by what they do to a broker that starts with them."""
 
+import contextlib
+import http.client
 import os
 import socket
 
@@ -201,3 +203,20 @@ hartbeat = 10
         assert any("RABBITMQ_USERNAME" in line and "RABBITMQ_DEFAULT_USER" in line for line in told)
         assert len(told) == 3, told
         assert "peer_discovery_backend has no effect: one node, no cluster" in own.said()
+
+
+def test_the_metrics_are_where_the_file_has_them(tmp_path):
+    conf = "prometheus.path = /mq-metrics\n"
+    with running(tmp_path, conf, arguments=("--metrics-listen", "127.0.0.1:0")) as own:
+        listeners = own.api().get("overview").json["listeners"]
+        [port] = [each["port"] for each in listeners if each["protocol"] == "http/prometheus"]
+
+        def status(path):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            with contextlib.closing(connection):
+                connection.request("GET", path)
+                return connection.getresponse().status
+
+        wanted = {"/mq-metrics": 200, "/mq-metrics/per-object": 200, "/mq-metrics/none": 404, "/metrics": 404}
+        assert {path: status(path) for path in wanted} == wanted
+        assert own.warnings() == []

@@ -226,6 +226,7 @@ pub(crate) fn http_settings(settings: &Settings) -> HttpSettings {
             head: Duration::from_millis(settings.http_request_timeout.0),
             body: Duration::from_millis(settings.http_body_timeout.0),
         },
+        metrics_path: settings.metrics_path.clone(),
         metrics_per_object: settings.metrics_per_object,
         body_bytes_max: usize::try_from(settings.http_body_max.0).unwrap_or(usize::MAX),
         headers: [

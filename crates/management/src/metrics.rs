@@ -150,12 +150,13 @@ const COUNTERS: [OfQueue; 8] = [
 ];
 
 pub(crate) fn answer(api: &Api, path: &str, query: Option<&str>) -> Response<Body> {
-    let text = match path.trim_end_matches('/') {
-        "/metrics" => page(api, api.settings.metrics_per_object),
-        "/metrics/per-object" => page(api, true),
-        "/metrics/detailed" => detailed::page(api, query.unwrap_or_default()),
-        "/metrics/memory-breakdown" => memory(api),
-        _ => {
+    let place = api.settings.metrics_path.trim_end_matches('/');
+    let text = match path.trim_end_matches('/').strip_prefix(place) {
+        Some("") => page(api, api.settings.metrics_per_object),
+        Some("/per-object") => page(api, true),
+        Some("/detailed") => detailed::page(api, query.unwrap_or_default()),
+        Some("/memory-breakdown") => memory(api),
+        Some(_) | None => {
             let mut response = Response::new(Body::from("Not Found"));
             *response.status_mut() = StatusCode::NOT_FOUND;
             return response;

@@ -95,7 +95,9 @@ pub struct HttpSettings {
     pub cors: Cors,
     /// How long clients may take.
     pub timeouts: HttpTimeouts,
-    /// `/metrics` has a series for each object, as `/metrics/per-object` always has.
+    /// Where the metrics are: `/metrics`, or what a deployment has instead.
+    pub metrics_path: String,
+    /// It has a series for each object, as its `/per-object` always has.
     pub metrics_per_object: bool,
     /// The largest body of a request.
     pub body_bytes_max: usize,
@@ -121,6 +123,7 @@ impl Default for HttpSettings {
             path_prefix: String::new(),
             cors: Cors::default(),
             timeouts: HttpTimeouts::default(),
+            metrics_path: "/metrics".to_owned(),
             metrics_per_object: false,
             body_bytes_max: BODY_BYTES_MAX,
             headers: Vec::new(),

@@ -1143,6 +1143,12 @@ settings! {
             range: (1, u64::MAX),
             keys: &[key("management.login_session_timeout")],
         }
+        /// Where the metrics are
+        metrics_path: String {
+            value_name: "PATH",
+            default: "/metrics",
+            keys: &[key("prometheus.path")],
+        }
         /// `/metrics` has a series for every object, as `/metrics/per-object` always has
         metrics_per_object: bool {
             value_name: "BOOL",
