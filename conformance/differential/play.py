@@ -86,6 +86,8 @@ class Game:
         # Queues that may exist, with the connection that owns an exclusive one.
         self.known: dict[str, Link | None] = {}
         self.links: dict[str, Link] = {}
+        # Frames that go out with the next step, and the connection they are for.
+        self.joined: tuple[Link, bytes] | None = None
         self.told = ""
 
     # --- steps
@@ -94,6 +96,7 @@ class Game:
         link = self._link(step.connection)
         is_still = False
         if step.method == "connection.close":
+            self._send_joined()
             link.end()
             lines = ["closed"]
         elif step.method == "frame":
@@ -102,6 +105,7 @@ class Game:
             if step.is_joined:
                 return lines
         else:
+            self._send_joined()
             book = link.book(step.channel)
             lines = self._do(link, book, step)
             if step.is_joined and step.method in UNANSWERED:
@@ -118,11 +122,21 @@ class Game:
 
     def _send_frame(self, link: Link, step: Step) -> None:
         """Bytes as they are given. The channels are opened before, so that nothing is read within frames that go out
-        together."""
+        together; and those do in one write, because a broker may end the socket at the first of them."""
+        if self.joined is not None and self.joined[0] is not link:
+            self._send_joined()
         for number in SEQUENCE_CHANNELS:
             link.book(number)
         frame = Frame(step.arguments["kind"], step.channel, step.arguments.get("payload", b""))
-        link.send_bytes(frame.encode(step.arguments.get("end", FRAME_END)))
+        earlier = b"" if self.joined is None else self.joined[1]
+        self.joined = link, earlier + frame.encode(step.arguments.get("end", FRAME_END))
+        if not step.is_joined:
+            self._send_joined()
+
+    def _send_joined(self) -> None:
+        if self.joined is not None:
+            (link, data), self.joined = self.joined, None
+            link.send_bytes(data)
 
     def _do(self, link: Link, book: Book, step: Step) -> list[str]:
         """Sends the step and waits for its own answer."""
@@ -312,6 +326,7 @@ class Game:
 
     def look(self, steps: list[Step]) -> list[str]:
         """Ends all channels one by one, then looks into the queues and for the exchanges."""
+        self._send_joined()
         lines: list[str] = []
         for letter, link in sorted(self.links.items()):
             for number, book in sorted(link.books.items()):
