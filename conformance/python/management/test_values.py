@@ -72,7 +72,6 @@ VARIES = {
 
 # Where Leveret answers something else on purpose: the end of a path, and why.
 OTHERWISE = {
-    r"(node|nodes\[0\])\.auth_mechanisms": "a demonstration of RabbitMQ's is among them",
     r"(node|nodes\[0\])\.(channel|connection|queue)_\w+$": "counts since the start",
     r"(node|nodes\[0\])\.(context_switches|gc_\w+)": "figures of the Erlang machine",
     r"overview\.message_stats\.disk_(reads|writes)(_details)?": "not counted yet",
@@ -86,7 +85,9 @@ OTHERWISE = {
     r".*connection.*\.port|port\.port|protocol\.protocols": "each broker has its own",
     r"cluster name\.name": "each broker has its own",
     r"extensions": "pages of the management plugin",
-    r"(used )?deprecated features|feature flags": "compared in tests of their own",
+    r"feature flags": "compared in tests of their own",
+    r"used deprecated features.*": "what is used is told, where RabbitMQ's list is empty",
+    r"deprecated features.*\.state": "a shared prefetch is permitted",
     r"hash\.ok": "a hash has a salt",
     r"logins.*": "counts since the start, each protocol in a place of its own",
     r"definitions\.(global_parameters|product\w*|rabbit\w*)": "of the whole broker, whoever else uses it",

@@ -162,13 +162,16 @@ fn shown(api: &Api, request: &Request) -> Value {
     object
 }
 
-/// All ways to log in, and whether clients are offered them.
+/// All ways to log in in RabbitMQ's order, and whether clients are offered them.
 fn mechanisms(api: &Api) -> Value {
     let known = [
-        ("PLAIN", "SASL PLAIN authentication mechanism"),
-        ("AMQPLAIN", "QPid AMQPLAIN mechanism"),
         ("ANONYMOUS", "SASL ANONYMOUS authentication mechanism"),
-        ("EXTERNAL", "The user whom a TLS client's certificate names"),
+        (
+            "EXTERNAL",
+            "TLS peer verification-based authentication plugin. Used in combination with the EXTERNAL SASL mechanism.",
+        ),
+        ("AMQPLAIN", "QPid AMQPLAIN mechanism"),
+        ("PLAIN", "SASL PLAIN authentication mechanism"),
         (
             "RABBIT-CR-DEMO",
             "RabbitMQ Demo challenge-response authentication mechanism",
