@@ -285,7 +285,7 @@ impl Reader {
     async fn wait_for_room(&mut self) -> ControlFlow<CloseHow, Waited> {
         if self.session.take_held() {
             // More may have been read already.
-            self.wait_for_the_end_of_the_alarm().await?;
+            Box::pin(self.wait_for_the_end_of_the_alarm()).await?;
             return ControlFlow::Continue(Waited::InTheMiddle);
         }
         if !self.stage.take_published() {
