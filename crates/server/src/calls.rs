@@ -40,7 +40,7 @@ pub(crate) struct Calls {
     /// Until the vhost is opened.
     tls: Option<Box<TlsFacts>>,
     /// What the client said of itself, and how it logged in; until the vhost is opened.
-    introduction: Option<(FieldTable, &'static str)>,
+    introduction: Option<Box<(FieldTable, &'static str)>>,
     /// Who has logged in.
     user: Option<User>,
     /// Ends the connection with their token.
@@ -287,7 +287,8 @@ impl Calls {
             Ok(user) => {
                 self.actor.is(&user.name);
                 self.token_end = TokenEnd::of(&user, &self.outbox, &self.peer);
-                self.introduction = Some((login.client_properties, login.mechanism.name()));
+                let introduction = (login.client_properties, login.mechanism.name());
+                self.introduction = Some(Box::new(introduction));
                 let impersonator = is_impersonator(&user);
                 let name = user.name.clone();
                 self.user = Some(user);
@@ -314,7 +315,7 @@ impl Calls {
     }
 
     fn open_vhost(&mut self, name: &ShortString, user: &ShortString, stage: &mut Stage) -> Answer {
-        let (client_properties, mechanism) = self.introduction.take().unwrap_or_default();
+        let (client_properties, mechanism) = *self.introduction.take().unwrap_or_default();
         let known = self.user.as_ref().expect("who opens a vhost has logged in");
         let facts = Arc::new(ConnectionFacts {
             id: self.id,

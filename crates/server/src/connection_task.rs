@@ -8,9 +8,7 @@ use std::{
 };
 
 use leveret_core::ids::ConnectionId;
-use leveret_runtime::{
-    Broker, ConnectionState, Endpoint, Outbox, Unwritten, contained, contained_task,
-};
+use leveret_runtime::{ConnectionState, Endpoint, Outbox, Unwritten, contained, contained_task};
 use leveret_session::{CloseHow, Connection, EndReason, Input, Millis, News, Settings, Step, Tick};
 use leveret_wire::reply_code::ReplyCode;
 use tokio::{
@@ -105,11 +103,10 @@ fn start(accepted: Accepted) -> (Box<Reader>, JoinHandle<()>) {
         tls_facts = Some(Box::new(shown.facts));
     }
     let reader = Reader {
-        id,
         session,
         input: Input::new(),
         stage: Stage::new(broker.clone()),
-        calls: Calls::new(id, peer, local, tls_facts, broker.clone(), outbox.clone()),
+        calls: Calls::new(id, peer, local, tls_facts, broker, outbox.clone()),
         news: News::default(),
         socket,
         unwritten: Unwritten::default(),
@@ -120,11 +117,9 @@ fn start(accepted: Accepted) -> (Box<Reader>, JoinHandle<()>) {
         is_paused: false,
         stopping,
         beat: Beat {
-            started,
             seen_write: Millis::default(),
             has_missed: false,
         },
-        broker,
         outbox,
     };
     (Box::new(reader), writer)
@@ -142,12 +137,11 @@ async fn serve(mut reader: Box<Reader>, writer: JoinHandle<()>) {
         let _ = contained(|| reader.let_go());
         stop_writer.abort();
     }
-    reader.broker.disconnect(reader.id);
+    reader.calls.broker.disconnect(reader.calls.id);
 }
 
 #[derive(Debug)]
 struct Reader {
-    id: ConnectionId,
     session: Connection,
     input: Input,
     stage: Stage,
@@ -167,7 +161,6 @@ struct Reader {
     is_paused: bool,
     stopping: watch::Receiver<bool>,
     beat: Beat,
-    broker: Arc<Broker>,
     outbox: Arc<ConnectionOutbox>,
 }
 
@@ -212,7 +205,7 @@ impl Reader {
         self.learn();
         loop {
             let now = self.outbox.now();
-            self.session.hold_publishers(self.broker.has_alarm());
+            self.session.hold_publishers(self.calls.broker.has_alarm());
             let step = self.session.receive(now, &mut self.input, &mut self.stage);
             let is_unread = self.flush() > UNREAD_BYTES_MAX;
             if is_unread && !matches!(step, Step::Close(_)) {
@@ -238,14 +231,14 @@ impl Reader {
                     match afterwards {
                         Afterwards::Nothing => {}
                         Afterwards::TellOpened => {
-                            if self.broker.tells_events() {
+                            if self.calls.broker.tells_events() {
                                 self.calls.tell_opened(&self.session.status());
                             }
                         }
                         Afterwards::Serve(queue, consumer) => queue.resume(consumer),
                         Afterwards::Wake(channel) => outbox.wake(channel),
                         Afterwards::TellCancelled(consumers) => {
-                            self.broker.tell_cancelled(&consumers)
+                            self.calls.broker.tell_cancelled(&consumers)
                         }
                     }
                 }
@@ -293,15 +286,16 @@ impl Reader {
         }
         let to_be_stored = self.stage.take_to_be_stored();
         if to_be_stored > 0 {
-            self.broker
+            self.calls
+                .broker
                 .note_unwritten(&mut self.unwritten, to_be_stored);
         }
-        if self.broker.has_alarm()
+        if self.calls.broker.has_alarm()
             && Box::pin(self.wait_for_the_end_of_the_alarm()).await? == Waited::UntilToldToClose
         {
             return ControlFlow::Continue(Waited::UntilToldToClose);
         }
-        if self.broker.has_room_for_writes(&mut self.unwritten) {
+        if self.calls.broker.has_room_for_writes(&mut self.unwritten) {
             return ControlFlow::Continue(Waited::ToTheEnd);
         }
         Box::pin(self.pause(Pause::Disk)).await
@@ -309,7 +303,7 @@ impl Reader {
 
     /// The client is told, if it can be; and told once, even if another alarm comes meanwhile.
     async fn wait_for_the_end_of_the_alarm(&mut self) -> ControlFlow<CloseHow, Waited> {
-        let alarm = self.broker.alarm();
+        let alarm = self.calls.broker.alarm();
         if !alarm.is_on() {
             return ControlFlow::Continue(Waited::ToTheEnd);
         }
@@ -333,13 +327,14 @@ impl Reader {
         loop {
             let Self {
                 session,
-                broker,
+                calls,
                 beat,
                 outbox,
                 unwritten,
                 stopping,
                 ..
             } = self;
+            let broker = &calls.broker;
             // Whoever waits for the stop next learns of it at once.
             let mut stopping = stopping.clone();
             let room = async {
@@ -378,7 +373,7 @@ impl Reader {
         self.input.release_idle_capacity();
         self.session.release_idle_capacity();
         loop {
-            let deadline = self.beat.deadline(&self.session);
+            let deadline = Beat::deadline(&self.session, &self.outbox);
             tokio::select! {
                 biased;
                 // First, since a client may never stop sending.
@@ -517,7 +512,6 @@ enum Waited {
 #[derive(Debug)]
 struct Beat {
     /// The session's time zero.
-    started: Instant,
     seen_write: Millis,
     /// The client's heart stands still.
     has_missed: bool,
@@ -536,7 +530,7 @@ impl Beat {
             tokio::select! {
                 biased;
                 done = &mut work => return ControlFlow::Continue(done),
-                () = sleep_until(self.deadline(session)) => {
+                () = sleep_until(Self::deadline(session, outbox)) => {
                     if let ControlFlow::Break(how) = self.tick(session, outbox) {
                         return ControlFlow::Break(how);
                     }
@@ -558,10 +552,10 @@ impl Beat {
         waited
     }
 
-    fn deadline(&self, session: &Connection) -> TokioInstant {
+    fn deadline(session: &Connection, outbox: &ConnectionOutbox) -> TokioInstant {
         session.next_deadline().map_or_else(
             || TokioInstant::now() + NO_DEADLINE,
-            |deadline| TokioInstant::from_std(self.started + Duration::from_millis(deadline.get())),
+            |deadline| TokioInstant::from_std(outbox.moment(deadline)),
         )
     }
 

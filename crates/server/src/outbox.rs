@@ -128,6 +128,11 @@ impl ConnectionOutbox {
         Millis::new(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
+    /// When it is so many milliseconds later than that.
+    pub(crate) fn moment(&self, since: Millis) -> Instant {
+        self.started + Duration::from_millis(since.get())
+    }
+
     pub(crate) fn written_at(&self) -> Millis {
         Millis::new(self.written_at.load(Ordering::Relaxed))
     }

@@ -172,11 +172,12 @@ async fn accept(listener: Listener, mut host: Host) {
                 if known_version.replace(version) != Some(version) {
                     host.follow_cluster_name();
                 }
-                let host = host.clone();
+                let alive = host.alive.clone();
+                // On the heap until AMQP begins, or the task kept room for TLS and PROXY as long as the connection lives.
+                let welcomed = Box::pin(welcome::welcome(arrival, host.clone()));
                 tokio::spawn(async move {
-                    let alive = host.alive.clone();
-                    if let Some(accepted) = welcome::welcome(arrival, host).await {
-                        connection_task::run(accepted).await;
+                    if let Some(serving) = welcomed.await.map(connection_task::run) {
+                        serving.await;
                     }
                     drop((alive, room));
                 });

@@ -129,7 +129,7 @@ impl Next {
 #[derive(Debug)]
 pub(crate) enum Then {
     /// This reply, or none with nowait.
-    Reply(Option<Method>),
+    Reply(Option<Box<Method>>),
     /// `queue.declare-ok`.
     QueueDeclared { nowait: bool },
     /// `queue.purge-ok`.

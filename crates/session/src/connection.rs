@@ -164,14 +164,14 @@ enum Waiting {
     /// We close a channel.
     ChannelClose {
         channel: ChannelKey,
-        error: ChannelError,
+        error: Box<ChannelError>,
         blamed: MethodIds,
     },
     /// The client's `connection.close` is to be answered.
     CloseOk,
     /// We close the connection.
     Close {
-        error: ConnectionError,
+        error: Box<ConnectionError>,
         blamed: MethodIds,
     },
 }
@@ -199,11 +199,13 @@ pub struct Connection {
     waiting: Option<Waiting>,
     todo: Option<Todo>,
     /// Told from outside to close.
-    forced: Option<ConnectionError>,
+    forced: Option<Box<ConnectionError>>,
     /// The user whom a certificate names.
     certified: Option<Box<[u8]>>,
     /// Publishers are to wait, and a frame of one was taken.
     is_held: bool,
+    /// The longest payload: as agreed, once it is, also for what still comes behind a close.
+    payload_max: u32,
 }
 
 impl Connection {
@@ -211,6 +213,7 @@ impl Connection {
     #[must_use]
     pub fn new(id: ConnectionId, now: Millis, settings: Arc<Settings>) -> Self {
         let deadline = Some(now.plus(settings.handshake_timeout_millis));
+        let payload_max = settings.frame_max.max(settings.initial_frame_max);
         Self {
             id,
             settings,
@@ -224,6 +227,7 @@ impl Connection {
             forced: None,
             certified: None,
             is_held: false,
+            payload_max,
         }
     }
 
@@ -379,9 +383,9 @@ impl Connection {
     /// The server ends this connection, with a hard code such as 320 and the text behind its name. The
     /// next `receive` begins with it, also without new input.
     pub fn force_close(&mut self, code: ReplyCode, text: &str) {
-        self.forced.get_or_insert(ConnectionError::Forced {
-            code,
-            text: text.to_owned(),
+        self.forced.get_or_insert_with(|| {
+            let text = text.to_owned();
+            Box::new(ConnectionError::Forced { code, text })
         });
     }
 
@@ -480,7 +484,8 @@ impl Connection {
                     Err(trouble) => break trouble,
                 },
                 Err(error) => {
-                    return self.fail_connection(ConnectionError::Frame(error), NO_METHOD);
+                    return self
+                        .fail_connection(Box::new(ConnectionError::Frame(error)), NO_METHOD);
                 }
             };
             let is_last = running.holds_publishers()
@@ -510,8 +515,8 @@ impl Connection {
             blamed,
         } = trouble;
         let error = match fault {
-            Fault::Connection(error) => return self.fail_connection(*error, blamed),
-            Fault::Channel(error) => *error,
+            Fault::Connection(error) => return self.fail_connection(error, blamed),
+            Fault::Channel(error) => error,
         };
         let Phase::Running(running) = &mut self.phase else {
             return Step::NeedInput;
@@ -527,7 +532,7 @@ impl Connection {
         Step::Call(Call::CloseChannel(end))
     }
 
-    fn fail_connection(&mut self, error: ConnectionError, blamed: MethodIds) -> Step {
+    fn fail_connection(&mut self, error: Box<ConnectionError>, blamed: MethodIds) -> Step {
         self.waiting = Some(Waiting::Close { error, blamed });
         Step::Call(Call::CloseConnection {
             channels: self.open_channels(),

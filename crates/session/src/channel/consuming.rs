@@ -57,7 +57,8 @@ impl Channel {
             held: held + uncommitted,
             queues: self.consumers.queues().collect(),
         });
-        Ok(Next::call(call, Then::Reply(Some(basic::QosOk {}.into()))))
+        let reply = Box::new(basic::QosOk {}.into());
+        Ok(Next::call(call, Then::Reply(Some(reply))))
     }
 
     pub(super) fn consume<S: Sink>(

@@ -254,7 +254,7 @@ fn declare_queue<S: Sink>(declare: queue::Declare, sink: &mut S) -> Result<Next,
 }
 
 fn reply(nowait: bool, method: impl Into<Method>) -> Then {
-    Then::Reply((!nowait).then(|| method.into()))
+    Then::Reply((!nowait).then(|| Box::new(method.into())))
 }
 
 /// RabbitMQ removes CR and LF from the names of what is declared, deleted and bound.

@@ -137,7 +137,7 @@ impl Connection {
             return;
         };
         let reply: Option<Method> = match (then, answer) {
-            (Then::Reply(reply), Answer::Done) => reply,
+            (Then::Reply(reply), Answer::Done) => reply.map(|reply| *reply),
             (
                 Then::QueueDeclared { nowait },
                 Answer::QueueDeclared {
@@ -246,6 +246,7 @@ impl Connection {
             return;
         };
         outgoing.set_frame_max(tuned.frame_max as usize);
+        self.payload_max = tuned.frame_max;
         self.put(&connection::OpenOk::default().into());
         self.phase = Phase::Running(Box::new(Running::new(self.id, &self.settings, peer, tuned)));
         self.deadline = None;

@@ -28,7 +28,7 @@ const CLOSE_OK: MethodIds = (
 impl Connection {
     /// Frames of a connection that one side has closed.
     pub(super) fn closing(&mut self, input: &mut Input) -> Option<Step> {
-        let payload_max = self.settings.frame_max as usize;
+        let payload_max = self.payload_max as usize;
         let Ok(next) = input.next_frame(payload_max, payload_max) else {
             self.finish();
             return None;

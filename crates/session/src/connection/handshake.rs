@@ -48,8 +48,7 @@ impl Connection {
         } else {
             self.settings.initial_frame_max as usize
         };
-        let take_max = (self.settings.frame_max as usize).max(payload_max);
-        match input.next_frame(payload_max, take_max) {
+        match input.next_frame(payload_max, payload_max.max(self.payload_max as usize)) {
             Ok(Some((chunk, frame, _))) => self.handshake_frame(now, chunk, frame),
             Ok(None) => Some(Step::NeedInput),
             Err(error) => {
