@@ -85,9 +85,10 @@ PROFILES: dict[str, Profile] = {
         {**BASE, "publish": 14, "purge": 1, "recover": 1},
         ("x-max-priority", "x-max-priority", "x-max-length", "x-message-ttl", "x-single-active-consumer"), (1, 2)),
     "bursts": Profile(
-        # Without confirms: whether one comes before a later publish closes the channel is chance.
+        # Without confirms: whether one comes before a later publish closes the channel is chance. Without dead-lettering:
+        # whether a dead message or what was published behind its death comes first to a queue is, too.
         {**BASE, "burst": 12, "publish": 3, "settle": 3, "recover": 1},
-        ("x-max-priority", "x-max-length", "x-message-ttl", "x-single-active-consumer", *DYING), (0, 1, 1, 2)),
+        ("x-max-priority", "x-max-length", "x-message-ttl", "x-single-active-consumer"), (0, 1, 1, 2)),
     "routes": Profile(
         {"declare_exchange": 4, "bind": 8, "unbind": 2, "bind_exchange": 10, "unbind_exchange": 3, "publish": 16,
          "delete_exchange": 2, "declare_queue": 1, "confirm": 1},
@@ -108,6 +109,22 @@ PROFILES: dict[str, Profile] = {
     "stream_arguments": Profile(
         {"declare_queue": 12, "delete_queue": 6, "redeclare_queue": 4, "purge": 1, "get": 1, "consume": 2},
         tuple(words.QUEUE_ARGUMENTS), (0, 1, 1, 2), odd=0.3, prepare=(), queue_type="stream"),
+    "policies": Profile(
+        {**BASE, "set_policy": 8, "clear_policy": 4, "redeclare_queue": 1, "confirm": 1, "purge": 1, "declare_exchange": 1,
+         "bind": 1},
+        ("x-message-ttl", "x-max-length", "x-max-length-bytes", "x-overflow", *DYING), (0, 0, 0, 1), odd=0.08,
+        prepare=("queue", "queue", "exchange", "bind")),
+    "cycles": Profile(
+        # Each queue's dead messages go to some queue, so that they go round, or along a chain of deaths.
+        {"publish_chained": 8, "get": 8, "settle": 12, "consume": 2, "cancel": 1, "purge": 1, "close": 1, "confirm": 1},
+        ("x-message-ttl", "x-max-length", "x-overflow"), (0, 0, 1, 1), types=("direct", "fanout"),
+        prepare=("exchange", "chain", "bind", "bind")),
+    "streams": Profile(
+        # With confirms, after which all is there that was published; and so one chunk for each step of it.
+        {"publish_stream": 20, "consume_stream": 12, "settle": 12, "cancel": 3, "declare_queue": 1, "delete_queue": 1,
+         "close": 2, "close_connection": 1, "get": 1, "purge": 1},
+        ("x-max-length-bytes", "x-stream-max-segment-size-bytes", "x-max-age"), (0, 0, 1),
+        prepare=("queue", "queue"), queue_type="stream", odd=0.04),
     "shared_prefetch": Profile(
         {"publish": 10, "consume": 6, "settle": 12, "qos_shared": 4, "qos": 1, "cancel": 2, "close": 1},
         ("x-max-priority",), (0, 0, 1), prepare=("queue", "qos_shared")),
@@ -123,6 +140,9 @@ PROFILES: dict[str, Profile] = {
         ("x-max-length", "x-message-ttl", "x-overflow", "x-max-priority", "x-single-active-consumer", *DYING),
         (0, 0, 1, 2), types=("direct", "fanout", "topic", "headers"), prepare=("queue", "queue", "exchange", "bind")),
 }  # fmt: skip
+
+WITH_POLICIES = ("policies",)
+"""Profiles that need the HTTP API."""
 
 STEPS = (10, 28)
 """The shortest and the longest sequence, without what is prepared."""
@@ -150,7 +170,7 @@ class Generator:
 
     def sequence(self) -> list[Step]:
         prepared = {"queue": self.declare_queue, "exchange": self.declare_exchange, "bind": self.bind,
-                    "bind_exchange": self.bind_exchange, "qos_shared": self.qos_shared}  # fmt: skip
+                    "bind_exchange": self.bind_exchange, "qos_shared": self.qos_shared, "chain": self.declare_chain}  # fmt: skip
         for kind in self.profile.prepare:
             prepared[kind]()
         kinds, weights = zip(*self.profile.weights.items(), strict=True)
@@ -464,6 +484,78 @@ class Generator:
             self.add("frame", (letter, number), **arguments)
         for step in self.steps[first:-1]:
             step.is_joined = True
+
+    # --- policies
+
+    def set_policy(self) -> None:
+        pattern = self.dice.choice(words.ODD_POLICY_PATTERNS if self.is_odd() else words.POLICY_PATTERNS)
+        arguments = {
+            "name": self.dice.choice(words.POLICY_NAMES),
+            "pattern": pattern,
+            "definition": words.policy_definition(self.dice, odd=self.is_odd()),
+            **self.flags(operator=0.2),
+        }
+        if self.chance(0.6):
+            arguments["apply_to"] = "nope" if self.is_odd() else self.dice.choice(words.POLICY_APPLIES_TO[:3])
+        if self.chance(0.6):
+            # One each: of two of the same priority either may win.
+            arguments["priority"] = "high" if self.is_odd() else words.POLICY_NAMES.index(arguments["name"])
+        else:
+            arguments["priority"] = 5 + words.POLICY_NAMES.index(arguments["name"])
+        self.add("policy.set", ("h", 1), **arguments)
+
+    def clear_policy(self) -> None:
+        self.add("policy.clear", ("h", 1), name=self.dice.choice(words.POLICY_NAMES), **self.flags(operator=0.2))
+
+    # --- dead letters that go round
+
+    def declare_chain(self) -> None:
+        for name in words.QUEUES:
+            arguments = self.queue_arguments()
+            arguments["x-expiry"] = "lazy"
+            if self.chance(0.85):
+                arguments["x-dead-letter-exchange"] = self.dice.choice(["", "", "", *self.exchanges])
+                if self.chance(0.85):
+                    arguments["x-dead-letter-routing-key"] = self.dice.choice(words.QUEUES)
+            self.queues[name] = {"arguments": arguments}
+            self.add("queue.declare", ("a", 1), queue=name, arguments=arguments)
+
+    def publish_chained(self) -> None:
+        first = len(self.steps)
+        self.publish()
+        for step in self.steps[first:]:
+            properties = step.arguments.get("properties", {})
+            if self.chance(0.15):
+                properties = {**properties, "headers": {"x-death": words.made_up_deaths(self.dice)}}
+            elif self.chance(0.3):
+                properties = {**properties, "headers": {"CC": words.copies(self.dice, words.QUEUES, odd=False)}}
+            if properties:
+                step.arguments["properties"] = properties
+
+    # --- streams
+
+    def publish_stream(self) -> None:
+        where = self.dice.choice([("a", 1), ("a", 2), ("b", 1)])
+        self.add("confirm.select", where)
+        for _ in range(self.dice.choice([1, 1, 2, 3])):
+            self.bodies += 1
+            properties = {"message_id": "m"} if self.chance(0.2) else {}
+            if self.chance(0.2):
+                properties["headers"] = {"a": "v"}
+            self.add("publish", where, exchange="", routing_key=self.a_queue(), body=f"m{self.bodies}", properties=properties)
+
+    def consume_stream(self) -> None:
+        self.tags += 1
+        offsets = words.ODD_STREAM_OFFSETS if self.is_odd() else words.STREAM_OFFSETS
+        arguments = {"x-stream-offset": self.dice.choice(offsets)} if self.chance(0.85) else {}
+        flags = {**self.flags(nowait=0.05), **({"no_ack": True} if self.is_odd() else {})}
+        where = self.dice.choice([("a", 1), ("a", 2), ("b", 1)])
+        if self.chance(0.95):
+            self.add("basic.qos", where, prefetch_count=self.dice.choice([0, 1] if self.is_odd() else [1, 2, 3, 10]))
+        tag = f"c{self.tags}"
+        step = self.add("basic.consume", where, queue=self.a_queue(), consumer_tag=tag, **flags, arguments=arguments)
+        self.consumers.append((step.connection, step.channel, f"c{self.tags}"))
+        self.holders += [(step.connection, step.channel)] * 2
 
     # --- modes and ends
 

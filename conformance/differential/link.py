@@ -62,7 +62,8 @@ class Book:
     def lines(self, by_consumer: set[str] = frozenset()) -> list[str]:
         """Takes what was said. Kinds that may overtake each other are told one after the other, each in its order;
         deliveries of one queue in their order, and queues by name. Of the queues in `by_consumer` each consumer's
-        deliveries are in their order: what a quorum queue hands out in one step RabbitMQ sends consumer by consumer."""
+        deliveries are in their order: what a quorum queue hands out in one step RabbitMQ sends consumer by consumer, and
+        the consumers of a stream read it each for itself."""
         confirms = [f"confirm {number} {answer}" for number, answer in sorted(self.confirms)]
 
         def place(each: tuple[str, bool, Method]) -> tuple[str, str]:

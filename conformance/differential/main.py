@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -24,7 +25,8 @@ from urllib.parse import unquote, urlsplit
 
 import paths
 from frames.client import Endpoint, SocketEnded
-from generate import PROFILES, generate
+from generate import PROFILES, WITH_POLICIES, generate
+from http_api import Api
 from play import QUICK, SLOW, Player
 from shrink import shrink
 from steps import INDENT, Recording, Step, parse_step, read_recordings, write_recording
@@ -34,6 +36,9 @@ FRESH_SEEDS = range(1, 6)
 
 RECORDED_SEEDS = range(1, 9)
 """Of each profile, in the recordings."""
+
+FOUND = "found"
+"""Recorded beside the profiles: short sequences that once showed a difference. `--record` plays them anew."""
 
 DIGITS = "0123456789'\"(){}[],.-"
 
@@ -73,6 +78,8 @@ class Pair:
             return None
         if any(each.answers != slow[0].answers for each in slow):
             self.undecided += 1
+            if title:
+                print(f"{title}: undecided, the peer answers now so, now so", flush=True)
             return None
         return ours, slow[0], at
 
@@ -88,7 +95,7 @@ class Pair:
         """One of the two ended a connection that only looks on; what is left of the others would be another run."""
         for player in (self.broker, self.peer):
             player.janitor.end()
-        self.broker, self.peer = Player(self.broker.endpoint), Player(self.peer.endpoint)
+        self.broker, self.peer = (Player(player.endpoint, player.api) for player in (self.broker, self.peer))
 
     def differs(self, steps: list[Step]) -> bool:
         """For shrinking, which cannot take so long each time; what comes of it is looked at again."""
@@ -171,6 +178,23 @@ def compare(pair: Pair, profiles: list[str], seeds: range, *, verbose: bool) -> 
     return played - seen.total(), seen.total()
 
 
+def http_api(url: str | None, control: str | None = None) -> Api | None:
+    """The HTTP API, at this address or at the one that the control command tells."""
+    if not url and control:
+        url = subprocess.run([control, "http"], capture_output=True, text=True, check=True).stdout.strip()
+    return Api(url) if url else None
+
+
+def playable(profiles: list[str], *players: Player | None) -> list[str]:
+    """Without those that need an HTTP API, if it is not known where that is."""
+    if all(player is None or player.api is not None for player in players):
+        return profiles
+    for profile in profiles:
+        if profile in WITH_POLICIES:
+            print(f"{profile}: not played, nobody says where the HTTP API is", flush=True)
+    return [profile for profile in profiles if profile not in WITH_POLICIES]
+
+
 def replay(broker: Player, recordings: Iterator[Recording]) -> tuple[int, int]:
     """Plays recorded sequences; how many were answered as recorded and how many were not."""
     passed = failed = 0
@@ -187,9 +211,9 @@ def replay(broker: Player, recordings: Iterator[Recording]) -> tuple[int, int]:
     return passed, failed
 
 
-def recorded(part: str) -> Iterator[Recording]:
+def recorded(profiles: list[str]) -> Iterator[Recording]:
     for file in sorted(paths.RECORDED.glob("*.txt")):
-        if part in file.stem:
+        if file.stem in profiles:
             yield from read_recordings(file.read_text(encoding="utf-8"))
 
 
@@ -206,6 +230,15 @@ def record(peer: Player, profiles: list[str]) -> None:
         text = head + "\n".join(write_recording(recording) for recording in kept)
         (paths.RECORDED / f"{profile}.txt").write_text(text, encoding="utf-8")
         print(f"{profile}: {len(kept)} recorded, {len(RECORDED_SEEDS) - len(kept)} left out", flush=True)
+
+
+def record_found(peer: Player) -> None:
+    """The same of sequences that are kept for what they showed; none is left out."""
+    file = paths.RECORDED / f"{FOUND}.txt"
+    head = f"# Recorded from {peer.product} by `run --record`. To add one, write its title and steps at the end and record.\n\n"
+    kept = [peer.play(title, steps, SLOW) for title, steps in read_sequences(str(file))]
+    file.write_text(head + "\n".join(write_recording(recording) for recording in kept), encoding="utf-8")
+    print(f"{FOUND}: {len(kept)} recorded", flush=True)
 
 
 def read_sequences(file: str) -> list[tuple[str, list[Step]]]:
@@ -227,6 +260,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("filter", nargs="?", default="", help="part of a profile's name")
     parser.add_argument("--broker", default=os.environ.get("BROKER_URL"), help="the broker under test (BROKER_URL)")
     parser.add_argument("--peer", default=os.environ.get("PEER_URL"), help="the broker to compare with (PEER_URL)")
+    parser.add_argument("--broker-http", default=os.environ.get("BROKER_HTTP_URL"), help="its HTTP API (BROKER_HTTP_URL)")
+    parser.add_argument("--peer-http", default=os.environ.get("PEER_HTTP_URL"), help="the same of the peer (PEER_HTTP_URL)")
     parser.add_argument("--seeds", help="FIRST-LAST: only fresh sequences of these seeds")
     parser.add_argument("--replay", metavar="FILE", help="only the sequences of this file")
     parser.add_argument("--record", action="store_true", help="write the recordings anew from the peer")
@@ -236,15 +271,18 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     options = arguments()
     profiles = [name for name in PROFILES if options.filter in name]
-    peer = Player(endpoint(options.peer)) if options.peer else None
+    peer = Player(endpoint(options.peer), http_api(options.peer_http)) if options.peer else None
     if options.record:
         if peer is None:
             sys.exit("differential: --record needs --peer")
-        record(peer, profiles)
+        record(peer, playable(profiles, peer))
+        if options.filter in FOUND:
+            record_found(peer)
         return 0
     if not options.broker:
         sys.exit("differential: no broker; set BROKER_URL or give --broker")
-    broker = Player(endpoint(options.broker))
+    control = os.environ.get("BROKER_CONTROL") if options.broker == os.environ.get("BROKER_URL") else None
+    broker = Player(endpoint(options.broker), http_api(options.broker_http, control))
     print(f"broker under test: {broker.product}; peer: {peer.product if peer else 'the recordings'}", flush=True)
     begun = time.monotonic()
     passed = failed = 0
@@ -259,11 +297,13 @@ def main() -> int:
                 passed += 1
     else:
         if not options.seeds:
-            passed, failed = replay(broker, recorded(options.filter))
+            kept = [FOUND] if options.filter in FOUND else []
+            passed, failed = replay(broker, recorded([*playable(profiles, broker), *kept]))
         if peer is not None:
             first, _, last = (options.seeds or f"{FRESH_SEEDS[0]}-{FRESH_SEEDS[-1]}").partition("-")
             seeds = range(int(first), int(last or first) + 1)
-            agreed, differ = compare(Pair(broker, peer), profiles, seeds, verbose=bool(options.seeds))
+            fresh = playable(profiles, broker, peer)
+            agreed, differ = compare(Pair(broker, peer), fresh, seeds, verbose=bool(options.seeds))
             passed, failed = passed + agreed, failed + differ
         elif options.seeds:
             sys.exit("differential: --seeds needs --peer")

@@ -150,6 +150,44 @@ EXPIRATIONS = ["0", "3600000", "+3600000", "0003600000", "86400000"]
 ODD_EXPIRATIONS = ["", "abc", " 1000", "1.5", "10s", "1e3", "0x10", "1 ", "-1", "315360000001", "+", "-", "+-1", "--1"]
 MATCHES = ["all", "any", "all-with-x", "any-with-x"]
 
+POLICY_NAMES = ["diff-p1", "diff-p2"]
+POLICY_PATTERNS = ["^diff-", "^diff-q[12]$", "^diff-q1$", "q[23]", "^diff-x"]
+ODD_POLICY_PATTERNS = ["(", "", "^nothing$", "*", 5]
+POLICY_APPLIES_TO = ["all", "queues", "classic_queues", "exchanges", "quorum_queues", "streams"]
+
+# Per key the values that are taken, then those that are not.
+POLICY_KEYS: dict[str, tuple[list[Any], list[Any]]] = {
+    "message-ttl": ([0, 0, HOUR_MS], [-1, "1", 1.5, TEN_YEARS_MS + 1, True]),
+    "max-length": ([0, 1, 2, 3], [-1, "1", 1.5]),
+    "max-length-bytes": ([0, 2, 5, 20], [-1, "1"]),
+    "overflow": (["drop-head", "reject-publish", "reject-publish-dlx"], ["nope", "", 1]),
+    "dead-letter-exchange": (["", "diff-x1", "diff-none"], [1, False]),
+    "dead-letter-routing-key": (["diff-q2", "diff-q3", "k1", ""], [1]),
+    "expires": ([HOUR_MS, DAY_MS], [0, -1, "1", TEN_YEARS_MS + 1]),
+    "delivery-limit": ([1, 5], [-1, "1"]),
+    "alternate-exchange": (["diff-x2", "amq.fanout"], [1]),
+}
+
+
+def policy_definition(dice: random.Random, *, odd: bool) -> Any:
+    if odd and dice.random() < 0.3:
+        return dice.choice([{}, {"nope": 1}, {"x-max-length": 1}, {"max-priority": 5, "a": ["b", {"c": None}]}])
+    definition: dict[str, Any] = {}
+    for _ in range(dice.choice([1, 1, 2, 3])):
+        key = dice.choice(list(POLICY_KEYS))
+        good, bad = POLICY_KEYS[key]
+        definition[key] = dice.choice(bad if odd and dice.random() < 0.5 else good)
+    if "dead-letter-routing-key" in definition:
+        definition.setdefault("dead-letter-exchange", "")
+    return definition
+
+
+STREAM_OFFSETS: list[Any] = [
+    "first", "first", "last", "next", Value("l", 0), Value("l", 1), Value("I", 2), Value("l", 5), Value("l", 100),
+    "1h", "5D", Value("T", 0), Value("T", 2**33),
+]  # fmt: skip
+ODD_STREAM_OFFSETS: list[Any] = ["bogus", "1x", "", "First", "-1h", Value("l", -1)]
+
 HEADER_VALUES: list[Any] = [
     Value("S", "v"), Value("S", ""), Value("x", b"v"), Value("I", 1), Value("l", 1), Value("b", 1), Value("B", 1),
     Value("s", -2), Value("u", 3), Value("i", 4), Value("L", 5), Value("d", 1.0), Value("f", 1.0), Value("t", True),
@@ -211,6 +249,22 @@ def copies(dice: random.Random, keys: list[str], *, odd: bool) -> Any:
     if odd:
         return dice.choice([*WRONG_TYPES, Value("A", [Value("I", 1), Value("S", dice.choice(keys))])])
     return Value("A", [Value("S", dice.choice(keys)) for _ in range(dice.randint(0, 2))])
+
+
+def made_up_deaths(dice: random.Random) -> Value:
+    """A history of deaths as a client may send it along, right or wrong."""
+    entry: dict[str, Any] = {
+        "count": Value("l", dice.choice([1, 1, 2, 7])),
+        "reason": dice.choice(["rejected", "expired", "maxlen", "delivery_limit", "nope"]),
+        "queue": dice.choice([*QUEUES, "diff-none"]),
+        "time": Value("T", 1_000_000_000),
+        "exchange": "",
+        "routing-keys": Value("A", [Value("S", dice.choice(QUEUES))]),
+    }
+    for key in list(entry):
+        if dice.random() < 0.08:
+            del entry[key]
+    return Value("A", [Value("F", entry)])
 
 
 def properties(dice: random.Random, keys: list[str], *, odd: bool) -> dict[str, Any]:

@@ -546,7 +546,7 @@ def test_deaths_do_not_mix_between_copies_of_a_message(channel, name):
         assert death["queue"] == sick.queue
 
 
-def test_a_dead_letter_that_somebody_had_is_redelivered(channel):
+def test_a_dead_letter_that_was_rejected_is_redelivered(channel):
     target = channel.exclusive_queue()
     queue = channel.exclusive_queue(x_dead_letter_exchange="", x_dead_letter_routing_key=target, x_max_length=1)
     channel.publish("", queue, "fresh")
@@ -554,6 +554,15 @@ def test_a_dead_letter_that_somebody_had_is_redelivered(channel):
     assert channel.await_message(target).redelivered is False
     channel.reject(channel.get(queue).delivery_tag, requeue=False)
     assert channel.await_message(target).redelivered is True
+
+
+def test_a_dead_letter_that_was_nacked_only_is_not_redelivered(channel):
+    target = channel.exclusive_queue()
+    queue = channel.exclusive_queue(x_dead_letter_exchange="", x_dead_letter_routing_key=target)
+    channel.publish("", queue, "had")
+    channel.nack(channel.get(queue).delivery_tag, requeue=True)
+    channel.nack(channel.get(queue).delivery_tag, requeue=False)
+    assert channel.await_message(target).redelivered is False
 
 
 def test_a_dead_letter_that_goes_straight_to_a_consumer_is_not_redelivered(channel):

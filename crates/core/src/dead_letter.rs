@@ -40,7 +40,7 @@ pub struct Death<'a> {
     pub reason: DeathReason,
     /// When.
     pub at: Timestamp,
-    /// Somebody had it before.
+    /// An attempt with it failed.
     pub was_delivered: bool,
 }
 

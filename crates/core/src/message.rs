@@ -42,7 +42,7 @@ pub struct Life {
     pub expiration_millis: Option<u64>,
     /// It was dead-lettered: its `x-death` header is the broker's own.
     pub has_died: bool,
-    /// A consumer had it in a queue it died in, so that it counts as redelivered in the next one.
+    /// An attempt with it failed in a queue it died in, so that it counts as redelivered in the next one.
     pub was_delivered: bool,
 }
 
@@ -227,7 +227,7 @@ impl Message {
         self.0.priority
     }
 
-    /// Somebody had it before it came to its queue; see [`Life::was_delivered`].
+    /// An attempt with it failed before it came to its queue; see [`Life::was_delivered`].
     #[must_use]
     pub fn was_delivered(&self) -> bool {
         self.0.life.was_delivered

@@ -111,6 +111,8 @@ pub struct Depth {
 struct Ready {
     message: Message,
     redelivered: bool,
+    /// An attempt with it failed, here or in a queue it died in: if it dies, it is redelivered where it goes.
+    failed: bool,
     stored: bool,
     /// When it is to leave; [`Timestamp::NEVER`] for most.
     due: Timestamp,
@@ -286,6 +288,9 @@ impl Queue {
         if settings.single_active_consumer {
             let gives_way = settings.queue_type == QueueType::Quorum;
             self.consumers.serve_one_only(gives_way);
+        }
+        if settings.queue_type == QueueType::Quorum {
+            self.consumers.leave_when_filled();
         }
         self.settings = settings;
         self.set_retry();

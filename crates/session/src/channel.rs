@@ -554,7 +554,7 @@ impl Channel {
                 let outcome = if requeue {
                     Outcome::Returned
                 } else {
-                    Outcome::Rejected
+                    Outcome::Discarded
                 };
                 self.settle(delivery_tag, multiple, outcome, sink)?;
             }

@@ -70,6 +70,12 @@ impl Queue {
         (!is_last).then_some(attempts)
     }
 
+    /// Whether an attempt failed with a message that comes from the store.
+    pub(super) fn has_failed(&self, seq: Seq, message: &Message) -> bool {
+        let count = self.attempts.get(&seq);
+        message.was_delivered() || count.is_some_and(|count| count.attempts.failed > 0)
+    }
+
     fn exceeds_limit(&self, attempts: Attempts, is_failure: bool) -> bool {
         let (Some(counting), Some(limit)) =
             (self.settings.attempt_counting, self.settings.delivery_limit)

@@ -614,6 +614,7 @@ impl Queue {
                 redelivered: row.seq < self.redelivered_below
                     || self.attempts.contains_key(&row.seq)
                     || row.message.was_delivered(),
+                failed: self.has_failed(row.seq, &row.message),
                 message: row.message,
                 stored: true,
             };

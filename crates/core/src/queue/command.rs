@@ -185,6 +185,16 @@ pub enum Outcome {
     Returned,
     /// Back as well, after an attempt that failed: `basic.reject`, the end of its channel.
     Failed,
-    /// Refused for good: the message is gone, or goes to the dead-letter exchange.
+    /// Given up on purpose, by `basic.nack`: the message is gone, or goes to the dead-letter exchange.
+    Discarded,
+    /// Gone or dead as well, after an attempt that failed: `basic.reject`.
     Rejected,
+}
+
+impl Outcome {
+    /// Whether RabbitMQ counts it among the attempts that failed.
+    #[must_use]
+    pub const fn is_failure(self) -> bool {
+        matches!(self, Self::Failed | Self::Rejected)
+    }
 }

@@ -69,14 +69,20 @@ struct Consumer {
 
 impl Consumer {
     fn has_credit(&self) -> bool {
+        !self.is_held_back() && !self.is_filled()
+    }
+
+    /// For another reason than what it holds.
+    fn is_held_back(&self) -> bool {
+        self.is_paused || self.is_waiting || self.is_leaving || self.room == Room::None
+    }
+
+    /// It holds as many messages as its prefetch permits.
+    fn is_filled(&self) -> bool {
         let ConsumerSettings {
             prefetch, no_ack, ..
         } = self.settings;
-        !self.is_paused
-            && !self.is_waiting
-            && !self.is_leaving
-            && self.room != Room::None
-            && (no_ack || prefetch == 0 || self.unacked < u32::from(prefetch))
+        !no_ack && prefetch != 0 && self.unacked >= u32::from(prefetch)
     }
 }
 
@@ -86,13 +92,15 @@ struct Ring {
     priority: i64,
     /// With credit or without; the ring goes with the last one.
     members: usize,
-    /// Those with credit, the next one in front.
+    /// Those with credit, the next one in front, and those that keep their place although they are filled.
     line: VecDeque<ConsumerId>,
 }
 
 /// The consumers of one queue.
 ///
-/// A consumer without credit stands in no line, so that finding the next never walks over busy ones.
+/// A consumer without credit leaves the line, so that finding the next walks over a busy one at most once. On a
+/// classic queue it leaves when a message would be its turn, and so keeps its place if its prefetch has room again before
+/// that; on a quorum queue at once. Both are RabbitMQ's ways.
 #[derive(Debug, Default)]
 pub(super) struct Consumers {
     by_id: BTreeMap<ConsumerId, Consumer>,
@@ -103,6 +111,10 @@ pub(super) struct Consumers {
     single_active: bool,
     /// And it gives way to one of a higher priority, as on quorum queues.
     gives_way: bool,
+    /// Who is filled leaves the line at once, as on quorum queues.
+    leave_filled: bool,
+    /// How many such stand in line.
+    filled: usize,
     /// Some consumer shares, or shared, the room of its channel.
     has_sharers: bool,
     /// Those whose channels had no room, in the order in which it would have been their turn.
@@ -155,6 +167,16 @@ impl Consumers {
     pub(super) const fn serve_one_only(&mut self, gives_way: bool) {
         self.single_active = true;
         self.gives_way = gives_way;
+    }
+
+    /// From now on a consumer that is filled does not keep its place until a message is offered to it.
+    pub(super) const fn leave_when_filled(&mut self) {
+        self.leave_filled = true;
+    }
+
+    /// Whether somebody stands in line who would be passed over.
+    pub(super) const fn is_anyone_filled(&self) -> bool {
+        self.filled > 0
     }
 
     /// Within which time its messages are to be acked, while it is here.
@@ -215,6 +237,7 @@ impl Consumers {
             self.refused.retain(|refused| *refused != id);
         }
         let priority = consumer.settings.priority;
+        self.filled -= usize::from(consumer.is_in_line && consumer.is_filled());
         let ring = self.ring(priority);
         ring.members -= 1;
         if consumer.is_in_line {
@@ -341,13 +364,33 @@ impl Consumers {
         self.by_id.clear();
         self.refused.clear();
         self.rings.clear();
+        self.filled = 0;
     }
 
-    pub(super) fn is_anyone_ready(&self) -> bool {
+    /// Offers a message: whether somebody has credit for it. Whose turn it is and is filled leaves the line.
+    pub(super) fn is_anyone_ready(&mut self) -> bool {
+        if self.filled > 0 {
+            self.pass_over_filled();
+        }
         self.rings.iter().any(|ring| !ring.line.is_empty())
     }
 
-    /// The consumer whose turn it is, charged with one message.
+    fn pass_over_filled(&mut self) {
+        for ring in &mut self.rings {
+            while let Some(id) = ring.line.front() {
+                if let Some(consumer) = self.by_id.get_mut(id) {
+                    if !consumer.is_filled() {
+                        return;
+                    }
+                    consumer.is_in_line = false;
+                }
+                self.filled -= 1;
+                ring.line.pop_front();
+            }
+        }
+    }
+
+    /// The consumer whose turn it is, charged with one message; there is one, [`Self::is_anyone_ready`] said.
     pub(super) fn next_ready(&mut self) -> Option<Served> {
         let ring = self.rings.iter_mut().find(|ring| !ring.line.is_empty())?;
         let id = ring.line.pop_front()?;
@@ -358,10 +401,10 @@ impl Consumers {
         if consumer.room == Room::Reserved {
             consumer.room = Room::Unknown;
         }
-        if consumer.has_credit() {
+        consumer.is_in_line = !consumer.is_filled() || !self.leave_filled;
+        if consumer.is_in_line {
+            self.filled += usize::from(consumer.is_filled());
             ring.line.push_back(id);
-        } else {
-            consumer.is_in_line = false;
         }
         Some(Served {
             consumer: id,
@@ -373,7 +416,9 @@ impl Consumers {
     /// One unacked message less.
     pub(super) fn give_back(&mut self, id: ConsumerId) {
         if let Some(consumer) = self.by_id.get_mut(&id) {
+            let was_filled = consumer.is_filled();
             consumer.unacked -= 1;
+            self.filled -= usize::from(consumer.is_in_line && was_filled && !consumer.is_filled());
             if consumer.is_leaving {
                 self.give_way();
             } else {
@@ -410,13 +455,21 @@ impl Consumers {
                 return Err(format!("nobody asked its channel for room: {consumer:?}"));
             }
             let places = places.remove(&(priority, id)).unwrap_or(0);
-            if consumer.is_in_line != consumer.has_credit()
+            let may_stand =
+                consumer.has_credit() || (!self.leave_filled && !consumer.is_held_back());
+            if (consumer.has_credit() && !consumer.is_in_line)
+                || (consumer.is_in_line && !may_stand)
                 || places != usize::from(consumer.is_in_line)
             {
                 return Err(format!(
                     "{id:?} stands {places} times in line: {consumer:?}"
                 ));
             }
+        }
+        let in_line = self.by_id.values().filter(|each| each.is_in_line);
+        let filled = in_line.filter(|each| each.is_filled()).count();
+        if filled != self.filled {
+            return Err(format!("{filled} in line are filled, not {}", self.filled));
         }
         let active = self.by_id.values().filter(|each| !each.is_waiting).count();
         if self.single_active && active != self.by_id.len().min(1) {
@@ -465,6 +518,7 @@ impl Consumers {
         if let Some(consumer) = self.by_id.get_mut(&id)
             && std::mem::take(&mut consumer.is_in_line)
         {
+            self.filled -= usize::from(consumer.is_filled());
             let priority = consumer.settings.priority;
             self.ring(priority).line.retain(|other| *other != id);
         }

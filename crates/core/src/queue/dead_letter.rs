@@ -62,7 +62,7 @@ impl Queue {
                 reason,
                 died_at: self.now,
                 message: ready.message.clone(),
-                was_delivered: ready.redelivered,
+                was_delivered: ready.failed,
                 taken_by: Box::default(),
             });
         }
@@ -145,7 +145,7 @@ impl Queue {
                 reason: unwanted.reason,
                 died_at: unwanted.died_at,
                 message: ready.message.clone(),
-                was_delivered: ready.redelivered,
+                was_delivered: ready.failed,
                 taken_by: unwanted.taken_by,
             });
         }

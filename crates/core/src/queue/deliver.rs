@@ -37,11 +37,16 @@ impl Queue {
                 outcome: Outcome::Returned | Outcome::Failed,
                 ..
             } => true,
+            // They make room for who has to be passed over first.
             Command::Settle {
-                outcome: Outcome::Acked | Outcome::Rejected,
+                outcome: Outcome::Acked | Outcome::Discarded | Outcome::Rejected,
                 ..
             }
-            | Command::MarkConsumed
+            | Command::Get { .. }
+            | Command::Release { .. }
+            | Command::Tick
+            | Command::Purge { .. } => self.consumers.is_anyone_filled(),
+            Command::MarkConsumed
             | Command::Subscribe { .. }
             | Command::SubscribeStream(_)
             | Command::Told(_)
@@ -50,12 +55,8 @@ impl Queue {
             | Command::Share { .. }
             | Command::AskAgain { .. }
             | Command::Unsubscribe { .. }
-            | Command::Get { .. }
-            | Command::Release { .. }
-            | Command::Tick
             | Command::Transferred { .. }
             | Command::Stranded(_)
-            | Command::Purge { .. }
             | Command::Delete { .. }
             | Command::Refilled(_) => false,
         }
@@ -67,7 +68,7 @@ impl Queue {
     /// between, and answers what [`Queue::room_wanted`] then asks. The only place where a message goes from ready to a consumer.
     pub fn hand_out(&mut self, effects: &mut Effects) -> bool {
         let mut bytes_left = HAND_OUT_BYTES_MAX;
-        while self.consumers.is_anyone_ready() {
+        while self.has_ready() && self.consumers.is_anyone_ready() {
             let Some((spot, ready)) = self.take_head(effects) else {
                 break;
             };
@@ -124,6 +125,11 @@ impl Queue {
         }
         self.read_ahead(effects);
         false
+    }
+
+    /// Some of it may be over.
+    fn has_ready(&self) -> bool {
+        !self.ready.is_empty() || !self.cold.is_empty()
     }
 
     /// The consumer that is next, if the consumers of its channel share a bound: the channel has to be asked

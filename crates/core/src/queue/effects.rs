@@ -155,7 +155,7 @@ pub struct Transfer {
     pub died_at: Timestamp,
     /// The message as it was.
     pub message: Message,
-    /// Somebody had it before.
+    /// An attempt with it failed.
     pub was_delivered: bool,
     /// Those that took it at an earlier try; see [`super::Stranding`].
     pub taken_by: Box<[QueueId]>,

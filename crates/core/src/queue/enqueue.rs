@@ -21,10 +21,10 @@ impl Queue {
         }
         self.counters.publish += 1;
         let due = self.due_of(self.now, &message);
-        // A dead message that was delivered before is redelivered here, unless it goes straight through, as
+        // A dead message of which an attempt failed is redelivered here, unless it goes straight through, as
         // RabbitMQ has it.
-        let redelivered =
-            message.was_delivered() && !(self.ready.is_empty() && self.consumers.is_anyone_ready());
+        let failed = message.was_delivered();
+        let redelivered = failed && !(self.ready.is_empty() && self.consumers.is_anyone_ready());
         let seq = self.state.next;
         self.state.next = seq.next();
         if self.arrivals.is_new(self.now) {
@@ -37,6 +37,7 @@ impl Queue {
             let ready = Ready {
                 message,
                 redelivered,
+                failed,
                 stored: false,
                 due,
             };
@@ -70,6 +71,7 @@ impl Queue {
             let ready = Ready {
                 message,
                 redelivered,
+                failed,
                 stored: true,
                 due,
             };

@@ -235,6 +235,7 @@ impl Queue {
                     || row.seq < self.redelivered_below
                     || self.attempts.contains_key(&row.seq)
                     || row.message.was_delivered(),
+                failed: self.has_failed(row.seq, &row.message),
                 message: row.message,
                 stored: true,
                 due,

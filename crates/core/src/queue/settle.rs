@@ -17,7 +17,7 @@ impl Queue {
     pub(super) fn settled(&mut self, outcome: Outcome, effects: &mut Effects) {
         match outcome {
             Outcome::Returned | Outcome::Failed => self.trim_returned(effects),
-            Outcome::Acked | Outcome::Rejected => {}
+            Outcome::Acked | Outcome::Discarded | Outcome::Rejected => {}
         }
     }
 
@@ -51,12 +51,15 @@ impl Queue {
         let spot = self.spot(seq, &ready.message);
         // Wherever it goes from here, somebody has had it.
         ready.redelivered = true;
+        ready.failed |= outcome.is_failure();
         match outcome {
             Outcome::Acked => {
                 self.counters.ack += 1;
                 self.forget(spot, &ready, effects);
             }
-            Outcome::Rejected => self.die(spot, ready, DeathReason::Rejected, effects),
+            Outcome::Discarded | Outcome::Rejected => {
+                self.die(spot, ready, DeathReason::Rejected, effects)
+            }
             Outcome::Returned => self.come_back(spot, ready, false, effects),
             Outcome::Failed => self.come_back(spot, ready, true, effects),
         }

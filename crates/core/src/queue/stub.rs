@@ -36,6 +36,8 @@ pub(super) struct Stub {
     pub(super) class: u8,
     /// It outlives the process.
     is_kept: bool,
+    /// An attempt with it failed.
+    failed: bool,
 }
 
 impl Stub {
@@ -129,6 +131,7 @@ impl Queue {
             body_bytes,
             class: spot.class(),
             is_kept: self.keeps(&ready.message),
+            failed: ready.failed,
         })
     }
 
@@ -137,16 +140,19 @@ impl Queue {
     pub(super) fn end_stub(
         &mut self,
         seq: Seq,
-        stub: Stub,
+        mut stub: Stub,
         outcome: Outcome,
         effects: &mut Effects,
     ) {
+        stub.failed |= outcome.is_failure();
         match outcome {
             Outcome::Acked => {
                 self.counters.ack += 1;
                 self.forget_stub(seq, stub, effects);
             }
-            Outcome::Rejected => self.sink(seq, stub, DeathReason::Rejected, effects),
+            Outcome::Discarded | Outcome::Rejected => {
+                self.sink(seq, stub, DeathReason::Rejected, effects)
+            }
             Outcome::Returned => self.stub_comes_back(seq, stub, false, effects),
             Outcome::Failed => self.stub_comes_back(seq, stub, true, effects),
         }
@@ -379,6 +385,7 @@ impl Stub {
         Ready {
             message,
             redelivered: true,
+            failed: self.failed,
             stored: true,
             due: self.due,
         }

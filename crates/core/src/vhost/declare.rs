@@ -284,8 +284,11 @@ impl Compare<'_> {
             let value = table.get(arg.as_bytes())?;
             Some(arguments::comparable(arg, value).into_owned())
         };
-        let typed =
-            |value: &FieldValue| format!("the value '{value}' of type '{}'", value.type_name());
+        // Told as it is compared, with the type that it came with.
+        let typed = |value: &FieldValue, table: &'_ FieldTable| {
+            let sent = table.get(arg.as_bytes()).unwrap_or(value);
+            format!("the value '{value}' of type '{}'", sent.type_name())
+        };
         let none = || "none".to_owned();
         let (received, current) = match (value(asked), value(known)) {
             (None, None) => return Ok(()),
@@ -303,8 +306,8 @@ impl Compare<'_> {
                 });
                 (received, current)
             }
-            (None, Some(current)) => (none(), typed(&current)),
-            (Some(received), None) => (typed(&received), none()),
+            (None, Some(current)) => (none(), typed(&current, known)),
+            (Some(received), None) => (typed(&received, asked), none()),
         };
         Err(self.differs(arg, received, current))
     }

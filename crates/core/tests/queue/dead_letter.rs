@@ -103,7 +103,7 @@ fn purged_and_deleted_messages_do_not_die() {
 }
 
 #[test]
-fn it_says_whether_somebody_had_the_message() {
+fn it_says_whether_an_attempt_failed() {
     let mut queue = queue(Overflow::DropHead);
     queue.publish(["fresh", "had", "2", "3"]);
     let fresh = queue.expect_dead(DeathReason::MaxLength, ["fresh"]);
@@ -112,10 +112,17 @@ fn it_says_whether_somebody_had_the_message() {
     queue.publish(["4"]);
     let had = queue.expect_dead(DeathReason::MaxLength, ["had"]);
     queue.get();
-    queue.settle("2", Outcome::Rejected);
-    let rejected = queue.expect_dead(DeathReason::Rejected, ["2"]);
-    let flags = [fresh, had, rejected].map(|dead| dead[0].was_delivered);
-    assert_eq!(flags, [false, true, true]);
+    queue.settle("2", Outcome::Failed);
+    queue.publish(["5"]);
+    let failed = queue.expect_dead(DeathReason::MaxLength, ["2"]);
+    queue.get();
+    queue.settle("3", Outcome::Rejected);
+    let rejected = queue.expect_dead(DeathReason::Rejected, ["3"]);
+    queue.get();
+    queue.settle("4", Outcome::Discarded);
+    let discarded = queue.expect_dead(DeathReason::Rejected, ["4"]);
+    let flags = [fresh, had, failed, rejected, discarded].map(|dead| dead[0].was_delivered);
+    assert_eq!(flags, [false, false, true, true, false]);
 }
 
 /// As RabbitMQ has it: the flag is lost where a consumer takes the message at once.

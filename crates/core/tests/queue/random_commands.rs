@@ -78,6 +78,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(Outcome::Returned),
         2 => Just(Outcome::Failed),
         1 => Just(Outcome::Rejected),
+        1 => Just(Outcome::Discarded),
     ];
     let settings = (
         0..4_u16,
@@ -518,7 +519,7 @@ impl World {
             match outcome {
                 Outcome::Returned => self.come_back(at, false),
                 Outcome::Failed => self.come_back(at, true),
-                Outcome::Acked | Outcome::Rejected => {
+                Outcome::Acked | Outcome::Discarded | Outcome::Rejected => {
                     self.messages.remove(at);
                 }
             }

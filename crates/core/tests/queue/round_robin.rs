@@ -1,6 +1,12 @@
 //! Consumers of equal priority take turns.
 
-use crate::scenario::{QueueScenario, prefetch};
+use leveret_core::{
+    arguments::{QueueSettings, QueueType},
+    ids::ConsumerId,
+    queue::{Command, Outcome},
+};
+
+use crate::scenario::{QueueScenario, persistent, prefetch};
 
 #[test]
 fn equal_consumers_are_served_in_the_order_of_their_arrival() {
@@ -46,9 +52,8 @@ fn a_backlog_is_shared_as_well() {
     queue.expect_deliveries(a, [3]);
 }
 
-#[test]
-fn who_regains_credit_stands_at_the_end_of_the_line() {
-    let mut queue = QueueScenario::durable();
+/// Of `a`, which may hold one message, and `b` and `c`, who had their turn behind it.
+fn after_one_turn_each(mut queue: QueueScenario) -> (QueueScenario, [ConsumerId; 3]) {
     let a = queue.subscribe(prefetch(1));
     let b = queue.subscribe(prefetch(2));
     let c = queue.subscribe(prefetch(2));
@@ -56,6 +61,55 @@ fn who_regains_credit_stands_at_the_end_of_the_line() {
     queue.expect_deliveries(a, [1]);
     queue.expect_deliveries(b, [2]);
     queue.expect_deliveries(c, [3]);
+    (queue, [a, b, c])
+}
+
+#[test]
+fn who_is_filled_keeps_its_place_until_a_message_is_offered_to_it() {
+    let (mut queue, [a, b, c]) = after_one_turn_each(QueueScenario::durable());
+
+    queue.ack("1");
+    queue.publish(4..=6);
+    queue.expect_deliveries(a, [4]);
+    queue.expect_deliveries(b, [5]);
+    queue.expect_deliveries(c, [6]);
+}
+
+#[test]
+fn who_was_passed_over_stands_at_the_end_of_the_line_once_it_has_credit() {
+    let (mut queue, [a, b, c]) = after_one_turn_each(QueueScenario::durable());
+
+    queue.publish([4]);
+    queue.expect_deliveries(b, [4]);
+    queue.ack("1");
+    queue.ack("4");
+    queue.publish(5..=7);
+    queue.expect_deliveries(c, [5]);
+    queue.expect_deliveries(b, [6]);
+    queue.expect_deliveries(a, [7]);
+}
+
+#[test]
+fn a_message_is_offered_before_an_ack_of_the_same_batch_makes_room() {
+    let (mut queue, [_, b, _]) = after_one_turn_each(QueueScenario::durable());
+
+    let publish = Command::Enqueue {
+        message: persistent("4"),
+        confirm: None,
+    };
+    let ack = queue.settling("1", Outcome::Acked);
+    queue.together(vec![publish, ack]);
+    queue.expect_deliveries(b, [4]);
+    queue.expect_nothing_more();
+}
+
+#[test]
+fn on_a_quorum_queue_who_is_filled_stands_at_the_end_of_the_line_once_it_has_credit() {
+    let settings = QueueSettings {
+        queue_type: QueueType::Quorum,
+        ..QueueSettings::default()
+    };
+    let (mut queue, [a, b, c]) = after_one_turn_each(QueueScenario::with(settings));
 
     queue.ack("1");
     queue.publish(4..=6);

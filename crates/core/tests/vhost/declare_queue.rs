@@ -229,6 +229,27 @@ fn words_for_no_queue_type_are_the_default_type_and_equal_themselves_only() {
 }
 
 #[test]
+fn an_age_is_told_in_milliseconds_and_with_the_type_it_came_with() {
+    let stream = || table("x-queue-type", text("stream"));
+    let aged = |age: &'static str| with(stream().with("x-max-age", text(age)));
+    let mut vhost = VhostScenario::new();
+    vhost.declare_queue(aged("1h")).expect("new");
+    vhost.declare_queue(aged("60m")).expect("the same");
+    let inequivalent =
+        "PRECONDITION_FAILED - inequivalent arg 'x-max-age' for queue 'Q' in vhost 'V': received";
+    for (asked, detail) in [
+        (aged("2h"), "'7200000' but current is '3600000'"),
+        (
+            with(stream()),
+            "none but current is the value '3600000' of type 'longstr'",
+        ),
+    ] {
+        let refused = format!("{inequivalent} {detail}");
+        expect_refused(vhost.declare_queue(asked), 406, &refused);
+    }
+}
+
+#[test]
 fn what_was_stored_without_a_type_is_classic() {
     let mut vhost = VhostScenario::new();
     let record = vhost.declare_queue(queue("Q")).expect("new");

@@ -8,7 +8,7 @@ use crate::{
     error::Refused,
     lists,
     reply::{self, Reply},
-    request::{self, Request, integer, optional_text, text},
+    request::{self, Request, optional_text},
     resource::{entered, parameters, policy_values},
     server::Api,
     visitor::Visitor,
@@ -88,34 +88,60 @@ pub(crate) fn shown(parameter: &ParameterRecord) -> Value {
 
 /// The value of a policy out of a request or definitions.
 pub(crate) fn read(component: &str, object: &Map<String, Value>) -> Result<Value, Refused> {
-    let pattern = text(object, "pattern")?;
-    Pattern::new(pattern).map_err(|reason| {
-        invalid(&format!(
-            "<<\"pattern\">> should be regular expression, actually was {pattern}: {reason}"
-        ))
-    })?;
+    let given = |key: &str| object.get(key).filter(|value| !value.is_null());
+    let pattern = given("pattern").ok_or_else(|| Refused::key_missing("pattern"))?;
     let definition = match object.get("definition") {
         Some(Value::Object(definition)) => definition.clone(),
         Some(_) => request::nested(object, "definition")?,
         None => return Err(Refused::key_missing("definition")),
     };
+    // Everything that is wrong is told, in the order of the keys.
+    let mut wrong = Vec::new();
     if definition.is_empty() {
-        return Err(invalid("policy definition should not be empty"));
+        wrong.push("no policy provided".to_owned());
+    } else if let Err(reason) = policy_values::check(component == OPERATOR, &definition) {
+        wrong.push(reason);
     }
-    policy_values::check(component == OPERATOR, &definition).map_err(|reason| invalid(&reason))?;
     let apply_to = optional_text(object, "apply-to")?.unwrap_or("all");
     if !TARGETS.contains(&apply_to) {
-        return Err(invalid(&format!(
-            "apply-to '{apply_to}' unrecognised; should be one of: 'queues', 'classic_queues', \
+        // With its two spaces, as RabbitMQ has it.
+        wrong.push(format!(
+            "apply-to '{apply_to}' unrecognised; should be one of: 'queues', 'classic_queues',  \
              'quorum_queues', 'streams', 'exchanges', or 'all'"
-        )));
+        ));
+    }
+    match pattern.as_str().map(Pattern::new) {
+        Some(Ok(_)) => {}
+        Some(Err(reason)) => wrong.push(format!(
+            "pattern should be regular expression but is invalid: {reason}"
+        )),
+        None => wrong.push(format!(
+            "pattern should be a binary but was {}",
+            policy_values::erlang(pattern)
+        )),
+    }
+    let priority = given("priority").map_or(Some(0), priority);
+    if priority.is_none() {
+        wrong.push(format!(
+            "priority should be a number, actually was {}",
+            policy_values::erlang(&object["priority"])
+        ));
+    }
+    if !wrong.is_empty() {
+        return Err(invalid(&wrong.join("\n")));
     }
     Ok(json!({
         "pattern": pattern,
         "definition": definition,
         "apply-to": apply_to,
-        "priority": integer(object, "priority")?.unwrap_or(0),
+        "priority": priority,
     }))
+}
+
+/// Any number will do; without what is behind the point.
+fn priority(value: &Value) -> Option<i64> {
+    let whole = value.as_i64();
+    whole.or_else(|| value.as_f64().map(|number| number as i64))
 }
 
 fn invalid(reason: &str) -> Refused {

@@ -1,6 +1,6 @@
 //! Which keys a policy may have, and what they may be.
 
-use leveret_core::arguments::check_own_argument;
+use leveret_core::arguments::{check_own_argument, max_age_millis};
 use leveret_wire::value::FieldValue;
 use serde_json::{Map, Value};
 
@@ -8,64 +8,108 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, Copy)]
 enum Shape {
     AtLeast(i64),
+    Between(i64, i64),
     Integer,
     Text,
     OneOf(&'static [&'static str]),
+    /// A length of time with a letter, such as `7D`.
+    Age,
     /// Kept and without an effect, whatever it is.
     Anything,
 }
 
-use Shape::{Anything, AtLeast, Integer, OneOf, Text};
+use Shape::{Age, Anything, AtLeast, Between, Integer, OneOf, Text};
 
 const OVERFLOWS: Shape = OneOf(&["drop-head", "reject-publish", "reject-publish-dlx"]);
+const LOCATORS: Shape = OneOf(&["client-local", "balanced", "random", "least-leaders"]);
+const RETRY_TYPES: Shape = OneOf(&["all", "failed", "returned", "disabled"]);
+const STRATEGIES: Shape = OneOf(&["at-most-once", "at-least-once"]);
+const SEGMENT_BYTES_MAX: i64 = 3_000_000_000;
 
-const KEYS: [(&str, Shape); 39] = [
-    ("alternate-exchange", Text),
-    ("consumer-disconnected-timeout", AtLeast(0)),
-    ("consumer-timeout", AtLeast(0)),
-    ("dead-letter-exchange", Text),
-    ("dead-letter-routing-key", Text),
+/// A key, what its value has to be, and what RabbitMQ says that a wrong one is no valid one of.
+type Key = (&'static str, Shape, &'static str);
+
+const KEYS: [Key; 39] = [
+    ("alternate-exchange", Text, "alternate exchange name"),
     (
-        "dead-letter-strategy",
-        OneOf(&["at-most-once", "at-least-once"]),
+        "consumer-disconnected-timeout",
+        AtLeast(0),
+        "consumer disconnected timeout",
     ),
-    ("delayed-retry-max", AtLeast(0)),
-    ("delayed-retry-min", AtLeast(0)),
-    ("delayed-retry-type", Text),
-    ("delivery-limit", Integer),
-    ("expires", AtLeast(1)),
-    ("federation-upstream", Text),
-    ("federation-upstream-pattern", Text),
-    ("federation-upstream-set", Text),
-    ("initial-cluster-size", AtLeast(1)),
-    ("max-age", Text),
-    ("max-in-memory-bytes", AtLeast(0)),
-    ("max-in-memory-length", AtLeast(0)),
-    ("max-length", AtLeast(0)),
-    ("max-length-bytes", AtLeast(0)),
-    ("member-placement-tag", Text),
-    ("message-ttl", AtLeast(0)),
-    ("overflow", OVERFLOWS),
+    ("consumer-timeout", AtLeast(0), "consumer timeout"),
+    ("dead-letter-exchange", Text, "dead letter exchange name"),
+    ("dead-letter-routing-key", Text, "dead letter routing key"),
+    ("dead-letter-strategy", STRATEGIES, "dead letter strategy"),
+    (
+        "delayed-retry-max",
+        AtLeast(1),
+        "delayed retry maximum delay. Must be a positive integer",
+    ),
+    (
+        "delayed-retry-min",
+        AtLeast(1),
+        "delayed retry minimum delay. Must be a positive integer",
+    ),
+    (
+        "delayed-retry-type",
+        RETRY_TYPES,
+        "delayed retry type. Must be one of: all, failed, returned, disabled",
+    ),
+    ("delivery-limit", Integer, "delivery limit"),
+    ("expires", AtLeast(1), "queue expiry"),
+    ("federation-upstream", Text, "federation-upstream"),
+    (
+        "federation-upstream-pattern",
+        Text,
+        "federation-upstream-pattern",
+    ),
+    ("federation-upstream-set", Text, "federation-upstream-set"),
+    ("initial-cluster-size", AtLeast(0), "cluster size"),
+    ("max-age", Age, "max age"),
+    ("max-in-memory-bytes", AtLeast(0), "maximum memory in bytes"),
+    (
+        "max-in-memory-length",
+        AtLeast(0),
+        "maximum memory in bytes",
+    ),
+    ("max-length", AtLeast(0), "maximum length"),
+    ("max-length-bytes", AtLeast(0), "maximum length in bytes"),
+    ("member-placement-tag", Text, "member-placement-tag"),
+    ("message-ttl", AtLeast(0), "message TTL"),
+    ("overflow", OVERFLOWS, "overflow value"),
     (
         "queue-leader-locator",
-        OneOf(&["client-local", "balanced", "random", "least-leaders"]),
+        LOCATORS,
+        "queue leader locator value",
     ),
-    ("queue-master-locator", Text),
-    ("queue-mode", OneOf(&["default", "lazy"])),
-    ("queue-version", AtLeast(1)),
-    ("routing-key", Text),
-    ("shards-per-node", AtLeast(0)),
-    ("stream-filter-size-bytes", AtLeast(16)),
-    ("stream-max-segment-size-bytes", AtLeast(0)),
-    ("target-group-size", AtLeast(1)),
+    ("queue-master-locator", Text, "queue master locator"),
+    (
+        "queue-mode",
+        OneOf(&["default", "lazy"]),
+        "queue-mode value",
+    ),
+    ("queue-version", Between(1, 2), "queue-version value"),
+    ("routing-key", Text, "routing-key"),
+    ("shards-per-node", AtLeast(0), "shards-per-node"),
+    (
+        "stream-filter-size-bytes",
+        Between(16, 255),
+        "filter size. Valid range is 16-255",
+    ),
+    (
+        "stream-max-segment-size-bytes",
+        Between(0, SEGMENT_BYTES_MAX),
+        "segment size",
+    ),
+    ("target-group-size", AtLeast(1), "qq target count value"),
     // Mirroring, as stacks for older versions have it: accepted and without an effect.
-    ("ha-mode", Anything),
-    ("ha-params", Anything),
-    ("ha-promote-on-failure", Anything),
-    ("ha-promote-on-shutdown", Anything),
-    ("ha-sync-batch-size", Anything),
-    ("ha-sync-mode", Anything),
-    ("queue-type", Anything),
+    ("ha-mode", Anything, ""),
+    ("ha-params", Anything, ""),
+    ("ha-promote-on-failure", Anything, ""),
+    ("ha-promote-on-shutdown", Anything, ""),
+    ("ha-sync-batch-size", Anything, ""),
+    ("ha-sync-mode", Anything, ""),
+    ("queue-type", Anything, ""),
 ];
 
 /// The keys of operator policies.
@@ -86,29 +130,28 @@ const OPERATOR_KEYS: [&str; 14] = [
     "target-group-size",
 ];
 
-/// Checks a definition; what is wrong is said in RabbitMQ's words.
+/// Checks a definition; the first thing that is wrong is said in RabbitMQ's words. Keys that nobody knows come last.
 pub(crate) fn check(is_operator: bool, definition: &Map<String, Value>) -> Result<(), String> {
-    let unknown: Vec<String> = definition
-        .iter()
-        .filter(|(key, value)| find(is_operator, key).is_none() && own(key, value).is_none())
-        .map(|(key, value)| format!("{{<<\"{key}\">>,{}}}", erlang(value)))
-        .collect();
-    if !unknown.is_empty() {
-        return Err(format!(
-            "[{}] are not recognised policy settings",
-            unknown.join(",")
-        ));
-    }
-    definition.iter().try_for_each(|(key, value)| {
+    let mut unknown: Vec<String> = Vec::new();
+    for (key, value) in definition {
         if let Some(checked) = own(key, value) {
-            return checked
-                .map_err(|why| format!("{} is not a valid value of {key}: {why}", erlang(value)));
+            checked
+                .map_err(|why| format!("{} is not a valid value of {key}: {why}", erlang(value)))?;
+        } else if let Some((_, must, noun)) = find(is_operator, key) {
+            if !is_fine(must, value) {
+                return Err(format!("{} is not a valid {noun}", erlang(value)));
+            }
+        } else {
+            unknown.push(format!("{{<<\"{key}\">>,{}}}", erlang(value)));
         }
-        find(is_operator, key)
-            .filter(|must| is_fine(*must, value))
-            .map(|_| ())
-            .ok_or_else(|| format!("{} is not a valid value of {key}", erlang(value)))
-    })
+    }
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "[{}] are not recognised policy settings",
+        unknown.join(",")
+    ))
 }
 
 /// What is wrong with the value of a key that is an argument of this broker's own.
@@ -121,18 +164,25 @@ fn own(key: &str, value: &Value) -> Option<Result<(), String>> {
     check_own_argument(&format!("x-{key}"), &value)
 }
 
-fn find(is_operator: bool, key: &str) -> Option<Shape> {
+fn find(is_operator: bool, key: &str) -> Option<Key> {
     if is_operator && !OPERATOR_KEYS.contains(&key) {
         return None;
     }
-    let mut known = KEYS.iter().filter(|(known, _)| *known == key);
-    known.next().map(|(_, must)| *must)
+    KEYS.into_iter().find(|(known, ..)| *known == key)
 }
 
 fn is_fine(shape: Shape, value: &Value) -> bool {
     match shape {
         AtLeast(least) => value.as_i64().is_some_and(|number| number >= least),
+        Between(least, most) => {
+            let number = value.as_i64();
+            number.is_some_and(|number| (least..=most).contains(&number))
+        }
         Integer => value.is_i64(),
+        Age => {
+            let text = value.as_str();
+            text.is_some_and(|text| max_age_millis(text.as_bytes()).is_some())
+        }
         Text => value.is_string(),
         OneOf(known) => value.as_str().is_some_and(|text| known.contains(&text)),
         Anything => true,
@@ -141,9 +191,17 @@ fn is_fine(shape: Shape, value: &Value) -> bool {
 
 /// A value as Erlang prints it, as far as people see it.
 pub(super) fn erlang(value: &Value) -> String {
+    let all = |items: Vec<String>| items.join(",");
     match value {
+        Value::String(text) if text.is_empty() => "<<>>".to_owned(),
         Value::String(text) => format!("<<\"{text}\">>"),
-        other => other.to_string(),
+        Value::Array(items) => format!("[{}]", all(items.iter().map(erlang).collect())),
+        Value::Object(object) => {
+            let pairs = object.iter();
+            let pairs = pairs.map(|(key, value)| format!("<<\"{key}\">> => {}", erlang(value)));
+            format!("#{{{}}}", all(pairs.collect()))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
     }
 }
 
@@ -165,6 +223,33 @@ mod tests {
         );
         assert!(checked(true, &json!({"dead-letter-exchange": "x"})).is_err());
         assert!(checked(false, &json!({"dead-letter-exchange": "x"})).is_ok());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_rabbitmqs_words() {
+        for (definition, text) in [
+            (
+                json!({"max-length": -1}),
+                "-1 is not a valid maximum length",
+            ),
+            (json!({"expires": 0}), "0 is not a valid queue expiry"),
+            (
+                json!({"message-ttl": ""}),
+                "<<>> is not a valid message TTL",
+            ),
+            (
+                json!({"overflow": {"a": [1, "b", null]}}),
+                "#{<<\"a\">> => [1,<<\"b\">>,null]} is not a valid overflow value",
+            ),
+            (json!({"max-age": "1"}), "<<\"1\">> is not a valid max age"),
+            // What is wrong with a key that is known comes before those that are not.
+            (
+                json!({"a": 1, "max-length": "x", "message-ttl": -1}),
+                "<<\"x\">> is not a valid maximum length",
+            ),
+        ] {
+            assert_eq!(checked(false, &definition), Err(text.to_owned()));
+        }
     }
 
     #[test]

@@ -47,7 +47,7 @@ fn one_delivery_is_settled_by_its_tag() {
     scenario.send(1, nack(1, false, true));
     scenario.expect_settled(1, &[10], Outcome::Returned);
     scenario.send(1, nack(2, false, false));
-    scenario.expect_settled(1, &[20], Outcome::Rejected);
+    scenario.expect_settled(1, &[20], Outcome::Discarded);
     // A reject tells of a failure, a nack does not.
     scenario.send(1, reject(5, true));
     scenario.expect_settled(1, &[50], Outcome::Failed);
