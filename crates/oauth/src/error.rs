@@ -12,6 +12,9 @@ pub enum TokenError {
     /// It does not say for whom it is.
     #[error("it has no audience")]
     NoAudience,
+    /// It is for several of those that this broker is.
+    #[error("more than one audience of it is a resource server here")]
+    SeveralAudiences,
     /// The key that signed it is not known, or is not named.
     #[error("its signing key is not known")]
     UnknownKey,

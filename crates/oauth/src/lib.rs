@@ -13,6 +13,7 @@
 //! * no claim is looked at before the signature was found good, but the one that tells for whom the token is;
 //! * a token is never part of a text: not of an error, not of what `Debug` shows.
 
+mod audience;
 mod claims;
 mod error;
 mod key;
@@ -20,6 +21,7 @@ mod keys;
 mod token;
 
 pub use self::{
+    audience::{ProviderId, ResourceServer},
     error::TokenError,
     key::{Algorithm, Key, KeyError},
     keys::Keys,

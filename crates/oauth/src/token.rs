@@ -9,6 +9,7 @@ use leveret_wire::value::ShortString;
 use serde_json::Value;
 
 use crate::{
+    audience::{self, ProviderId, ResourceServer},
     claims::{self, Claims},
     error::TokenError,
     key::Algorithm,
@@ -110,25 +111,52 @@ impl Token {
 /// Reads tokens with the keys that are known.
 #[derive(Debug)]
 pub struct Tokens {
-    settings: TokenSettings,
+    servers: Vec<ResourceServer>,
+    providers: Vec<Provider>,
+}
+
+/// Who signs tokens.
+#[derive(Debug)]
+struct Provider {
     own_keys: Keys,
     keys: ArcSwap<Keys>,
 }
 
 impl Tokens {
-    /// With the keys of the configuration.
+    /// For one resource server and with one provider, of whom the configuration has these keys.
     #[must_use]
     pub fn new(settings: TokenSettings, keys: Keys) -> Self {
-        Self {
-            settings,
+        let provider = ProviderId(0);
+        Self::of_several(vec![ResourceServer { settings, provider }], vec![keys])
+    }
+
+    /// For these resource servers; `providers` has the keys of the configuration, each at the place of its
+    /// [`ProviderId`].
+    #[must_use]
+    pub fn of_several(servers: Vec<ResourceServer>, providers: Vec<Keys>) -> Self {
+        let providers = providers.into_iter().map(|keys| Provider {
             keys: ArcSwap::from_pointee(keys.clone()),
             own_keys: keys,
+        });
+        Self {
+            servers,
+            providers: providers.collect(),
         }
     }
 
-    /// The issuer has published these: they replace what it published before.
-    pub fn published(&self, keys: Keys) {
-        self.keys.store(self.own_keys.with(keys).into());
+    /// A provider has published these: they replace what it published before.
+    pub fn published(&self, provider: ProviderId, keys: Keys) {
+        if let Some(provider) = self.providers.get(provider.0) {
+            provider.keys.store(provider.own_keys.with(keys).into());
+        }
+    }
+
+    /// Who is said to have signed a token; `None` when it is none, or for nobody here. Nothing of it is verified.
+    #[must_use]
+    pub fn provider_of(&self, text: &[u8]) -> Option<ProviderId> {
+        let parts = Parts::of(text).ok()?;
+        let server = audience::meant(&self.servers, &parts.claims).ok()?;
+        Some(server.provider)
     }
 
     /// Reads a token, also one that has ended.
@@ -137,6 +165,34 @@ impl Tokens {
     ///
     /// [`TokenError`], in RabbitMQ's order.
     pub fn read(&self, text: &[u8]) -> Result<Token, TokenError> {
+        let parts = Parts::of(text)?;
+        let server = audience::meant(&self.servers, &parts.claims)?;
+        let settings = &server.settings;
+        let (algorithm, id) = signed_how(settings, &parts.header)?;
+        let provider = self.providers.get(server.provider.0);
+        let keys = provider.ok_or(TokenError::UnknownKey)?.keys.load();
+        let key = keys.of(&id).ok_or(TokenError::UnknownKey)?;
+        if !key.takes(algorithm) {
+            return Err(TokenError::Algorithm);
+        }
+        if !key.has_signed(algorithm, parts.signed, &octets(parts.signature)?) {
+            return Err(TokenError::Signature);
+        }
+        token(settings, &parts.claims)
+    }
+}
+
+/// A token taken apart; nothing of it is verified.
+struct Parts<'a> {
+    header: Claims,
+    claims: Claims,
+    /// What the signature is made over.
+    signed: &'a [u8],
+    signature: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    fn of(text: &'a [u8]) -> Result<Self, TokenError> {
         if text.len() > TOKEN_BYTES_MAX {
             return Err(TokenError::Malformed);
         }
@@ -146,83 +202,59 @@ impl Tokens {
         else {
             return Err(TokenError::Malformed);
         };
-        let signed = &text[..header.len() + 1 + payload.len()];
-        let (header, claims) = (object(header)?, object(payload)?);
-        self.check_audience(&claims)?;
-        let (algorithm, id) = self.signed_how(&header)?;
-        let keys = self.keys.load();
-        let key = keys.of(&id).ok_or(TokenError::UnknownKey)?;
-        if !key.takes(algorithm) {
-            return Err(TokenError::Algorithm);
-        }
-        if !key.has_signed(algorithm, signed, &octets(signature)?) {
-            return Err(TokenError::Signature);
-        }
-        self.token(&claims)
-    }
-
-    /// Whether the token is for us.
-    fn check_audience(&self, claims: &Claims) -> Result<(), TokenError> {
-        let is_ours = |id: &str| id == self.settings.resource_server_id;
-        let found = match claims.get("aud") {
-            None => false,
-            Some(Value::String(ids)) => ids.split(' ').any(is_ours),
-            Some(Value::Array(ids)) => ids.iter().filter_map(Value::as_str).any(is_ours),
-            Some(_) => return Err(TokenError::Malformed),
-        };
-        // Without an id of our own there is nothing that could be meant.
-        if self.settings.resource_server_id.is_empty() {
-            return Err(TokenError::NoMatchingAudience);
-        }
-        match (found || !self.settings.verify_aud, claims.get("aud")) {
-            (true, _) => Ok(()),
-            (false, Some(_)) => Err(TokenError::NoMatchingAudience),
-            (false, None) => Err(TokenError::NoAudience),
-        }
-    }
-
-    /// The algorithm, and the id of the key.
-    fn signed_how(&self, header: &Claims) -> Result<(Algorithm, String), TokenError> {
-        let text = |name: &str| header.get(name).and_then(Value::as_str);
-        // Whoever names something that must be understood (RFC 7515, 4.1.11) means what we do not know.
-        if header.contains_key("crit") {
-            return Err(TokenError::Algorithm);
-        }
-        let algorithm = text("alg").and_then(Algorithm::named);
-        let algorithm = algorithm.ok_or(TokenError::Algorithm)?;
-        let allowed = self.settings.algorithms.as_ref();
-        if allowed.is_some_and(|allowed| !allowed.contains(&algorithm)) {
-            return Err(TokenError::Algorithm);
-        }
-        let id = match header.get("kid") {
-            None => self.settings.default_key.clone(),
-            Some(id) => id.as_str().map(str::to_owned),
-        };
-        Ok((algorithm, id.ok_or(TokenError::UnknownKey)?))
-    }
-
-    fn token(&self, claims: &Claims) -> Result<Token, TokenError> {
-        let text = |name: &str| claims.get(name).and_then(Value::as_str);
-        let expires_at = match claims.get("exp") {
-            Some(Value::Number(at)) => Some(whole(at)?),
-            Some(_) => return Err(TokenError::ExpiryIsNoNumber),
-            None if self.settings.require_exp => return Err(TokenError::NoExpiry),
-            None => None,
-        };
-        let mut names = self.settings.username_claims.iter();
-        let user = names.find_map(|claim| text(claim)).unwrap_or(NAMELESS);
-        let scopes = claims::scopes(claims, &self.settings)?;
-        let tags = scopes.iter().filter_map(|scope| scope.strip_prefix(TAG));
-        Ok(Token {
-            user: ShortString::try_from(user).map_err(|_| TokenError::Malformed)?,
-            tags: tags.map(str::to_owned).collect(),
-            scopes: scopes
-                .iter()
-                .filter_map(|scope| Scope::read(scope, text))
-                .collect(),
-            expires_at,
+        Ok(Self {
+            header: object(header)?,
+            claims: object(payload)?,
+            signed: &text[..header.len() + 1 + payload.len()],
+            signature,
         })
     }
+}
+
+/// The algorithm, and the id of the key.
+fn signed_how(
+    settings: &TokenSettings,
+    header: &Claims,
+) -> Result<(Algorithm, String), TokenError> {
+    let text = |name: &str| header.get(name).and_then(Value::as_str);
+    // Whoever names something that must be understood (RFC 7515, 4.1.11) means what we do not know.
+    if header.contains_key("crit") {
+        return Err(TokenError::Algorithm);
+    }
+    let algorithm = text("alg").and_then(Algorithm::named);
+    let algorithm = algorithm.ok_or(TokenError::Algorithm)?;
+    let allowed = settings.algorithms.as_ref();
+    if allowed.is_some_and(|allowed| !allowed.contains(&algorithm)) {
+        return Err(TokenError::Algorithm);
+    }
+    let id = match header.get("kid") {
+        None => settings.default_key.clone(),
+        Some(id) => id.as_str().map(str::to_owned),
+    };
+    Ok((algorithm, id.ok_or(TokenError::UnknownKey)?))
+}
+
+fn token(settings: &TokenSettings, claims: &Claims) -> Result<Token, TokenError> {
+    let text = |name: &str| claims.get(name).and_then(Value::as_str);
+    let expires_at = match claims.get("exp") {
+        Some(Value::Number(at)) => Some(whole(at)?),
+        Some(_) => return Err(TokenError::ExpiryIsNoNumber),
+        None if settings.require_exp => return Err(TokenError::NoExpiry),
+        None => None,
+    };
+    let mut names = settings.username_claims.iter();
+    let user = names.find_map(|claim| text(claim)).unwrap_or(NAMELESS);
+    let scopes = claims::scopes(claims, settings)?;
+    let tags = scopes.iter().filter_map(|scope| scope.strip_prefix(TAG));
+    Ok(Token {
+        user: ShortString::try_from(user).map_err(|_| TokenError::Malformed)?,
+        tags: tags.map(str::to_owned).collect(),
+        scopes: scopes
+            .iter()
+            .filter_map(|scope| Scope::read(scope, text))
+            .collect(),
+        expires_at,
+    })
 }
 
 /// A number of seconds; parts of one do not count.

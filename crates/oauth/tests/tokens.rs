@@ -8,7 +8,10 @@ use leveret_core::{
     refusal::ObjectKind,
     rights::{Right, Rights},
 };
-use leveret_oauth::{Algorithm, Key, KeyError, Keys, Token, TokenError, TokenSettings, Tokens};
+use leveret_oauth::{
+    Algorithm, Key, KeyError, Keys, ProviderId, ResourceServer, Token, TokenError, TokenSettings,
+    Tokens,
+};
 use leveret_wire::value::ShortString;
 use ring::{
     hmac,
@@ -296,7 +299,7 @@ fn published_keys_replace_those_that_were_published_before() {
         let set = json!({"keys": [issuer.jwk(), {"kty": "RSA"}, {"kid": "odd", "kty": "odd"}]});
         let keys = Keys::from_published(set.to_string().as_bytes()).expect("good");
         assert_eq!(keys.len(), 1);
-        tokens.published(keys);
+        tokens.published(ProviderId(0), keys);
     };
     let good = |issuer: &Issuer| tokens.read(issuer.token(json!({})).as_bytes()).is_ok();
     assert!(!good(&issuer));
@@ -306,6 +309,92 @@ fn published_keys_replace_those_that_were_published_before() {
     assert!(good(&next) && !good(&issuer));
     assert_eq!(Keys::from_published(b"{}"), None);
     assert_eq!(Keys::from_published(b"<html>"), None);
+}
+
+#[test]
+fn each_resource_server_takes_tokens_of_its_provider_only() {
+    let (ours, theirs) = (Issuer::new(), Issuer::new());
+    let server = |id: &str, provider| ResourceServer {
+        settings: TokenSettings::new(id),
+        provider: ProviderId(provider),
+    };
+    let servers = vec![
+        server("rabbitmq", 0),
+        server("other", 1),
+        server("nobody", 2),
+    ];
+    let tokens = Tokens::of_several(servers, vec![Keys::default(), Keys::default()]);
+    for (provider, issuer) in [(0, &ours), (1, &theirs), (7, &ours)] {
+        let set = json!({"keys": [issuer.jwk()]}).to_string();
+        let keys = Keys::from_published(set.as_bytes()).expect("good");
+        tokens.published(ProviderId(provider), keys);
+    }
+    let read = |issuer: &Issuer, aud: Value| {
+        let scope = "rabbitmq.tag:one other.tag:two";
+        let token = issuer.token(json!({"aud": aud, "scope": scope}));
+        let provider = tokens.provider_of(token.as_bytes());
+        let token = tokens.read(token.as_bytes());
+        (token.map(|token| token.tags.join(",")), provider)
+    };
+    let (first, second) = (Some(ProviderId(0)), Some(ProviderId(1)));
+    assert_eq!(
+        read(&ours, json!("rabbitmq")),
+        (Ok("one".to_owned()), first)
+    );
+    assert_eq!(
+        read(&theirs, json!(["other", "x"])),
+        (Ok("two".to_owned()), second)
+    );
+    // The key has the same id: it is the other provider's nevertheless.
+    assert_eq!(
+        read(&theirs, json!("rabbitmq")),
+        (Err(TokenError::Signature), first)
+    );
+    assert_eq!(
+        read(&ours, json!("other")),
+        (Err(TokenError::Signature), second)
+    );
+    assert_eq!(
+        read(&ours, json!("nobody")),
+        (Err(TokenError::UnknownKey), Some(ProviderId(2)))
+    );
+    let both = read(&ours, json!(["rabbitmq", "other"]));
+    assert_eq!(both, (Err(TokenError::SeveralAudiences), None));
+    assert_eq!(
+        read(&ours, json!("x")),
+        (Err(TokenError::NoMatchingAudience), None)
+    );
+    assert_eq!(tokens.provider_of(b"no token"), None);
+}
+
+#[test]
+fn a_token_for_anybody_needs_one_server_that_takes_it() {
+    let issuer = Issuer::new();
+    let tokens = |is_open: &[bool]| {
+        let servers = is_open.iter().enumerate().map(|(n, is_open)| {
+            let mut settings = TokenSettings::new(format!("server-{n}"));
+            settings.verify_aud = !is_open;
+            let provider = ProviderId(0);
+            ResourceServer { settings, provider }
+        });
+        let key = Key::from_pem(issuer.pem().as_bytes()).expect("good");
+        let keys = Keys::from_iter([("key".to_owned(), key)]);
+        Tokens::of_several(servers.collect(), vec![keys])
+    };
+    let read = |is_open: &[bool], aud: Value| {
+        let token = issuer.token(json!({"aud": aud}));
+        tokens(is_open).read(token.as_bytes()).map(|_| ())
+    };
+    for aud in [json!(null), json!("x")] {
+        assert_eq!(read(&[false, true], aud), Ok(()));
+    }
+    for is_open in [[false, false], [true, true]] {
+        assert_eq!(read(&is_open, json!(null)), Err(TokenError::NoAudience));
+        assert_eq!(
+            read(&is_open, json!("x")),
+            Err(TokenError::NoMatchingAudience)
+        );
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use leveret_core::rights::Rights;
-use leveret_oauth::{Token, TokenError, Tokens};
+use leveret_oauth::{ProviderId, Token, TokenError, Tokens};
 use leveret_wire::value::ShortString;
 use tracing::warn;
 
@@ -29,8 +29,8 @@ pub enum AuthBackend {
 
 /// Who publishes the keys that tokens are signed with.
 pub trait Issuer: Debug + Send + Sync {
-    /// Asks for the keys of this moment, unless that was done lately; true when there are some.
-    fn renew_keys(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>>;
+    /// Asks for the keys that a provider has at this moment, unless that was done lately; true when there are some.
+    fn renew_keys(&self, of: ProviderId) -> Pin<Box<dyn Future<Output = bool> + Send + '_>>;
 }
 
 /// Why a new secret is not taken.
@@ -176,9 +176,10 @@ impl Broker {
 
 const fn refused_for(reason: TokenError) -> SecretRefused {
     match reason {
-        TokenError::Malformed | TokenError::NoMatchingAudience | TokenError::NoAudience => {
-            SecretRefused::Unreadable(reason)
-        }
+        TokenError::Malformed
+        | TokenError::NoMatchingAudience
+        | TokenError::NoAudience
+        | TokenError::SeveralAudiences => SecretRefused::Unreadable(reason),
         TokenError::Expired { .. } | TokenError::ExpiryIsNoNumber | TokenError::NoExpiry => {
             SecretRefused::Ended(reason)
         }
@@ -196,12 +197,13 @@ async fn read(
     text: &[u8],
 ) -> Result<Token, TokenError> {
     let token = tokens.read(text);
-    match (token, issuer) {
-        (Err(TokenError::UnknownKey), Some(issuer)) if issuer.renew_keys().await => {
-            tokens.read(text)
-        }
-        (token, _) => token,
+    if let (Err(TokenError::UnknownKey), Some(issuer)) = (&token, issuer)
+        && let Some(provider) = tokens.provider_of(text)
+        && issuer.renew_keys(provider).await
+    {
+        return tokens.read(text);
     }
+    token
 }
 
 /// Seconds since 1970, as tokens have them.

@@ -79,4 +79,4 @@ pub use leveret_core::{
     arguments::{Permit, Permits},
     pattern::Pattern,
 };
-pub use leveret_oauth::{Token, TokenError};
+pub use leveret_oauth::{ProviderId, Token, TokenError};

@@ -64,6 +64,9 @@ pub enum TlsError {
         /// Why not.
         text: String,
     },
+    /// Nobody that another one's certificate could lead to.
+    #[error("the system has no authorities: name a file with them")]
+    NoAuthorities,
     /// Settings that exclude each other, or leave nothing.
     #[error("{0}")]
     Settings(&'static str),
@@ -182,26 +185,34 @@ fn verifier(
             "verify_peer needs cacertfile: certificates of clients must lead to somebody",
         ));
     };
-    let refused = |text: String| TlsError::Authorities {
-        path: path.clone(),
-        text,
-    };
-    let mut roots = RootCertStore::empty();
-    for authority in certificates(path, "certificate of an authority")? {
-        roots
-            .add(authority)
-            .map_err(|error| refused(error.to_string()))?;
-    }
-    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    let roots = Arc::new(roots(path)?);
+    let builder = WebPkiClientVerifier::builder_with_provider(roots, provider.clone());
     let builder = if settings.requires_certificate {
         builder
     } else {
         builder.allow_unauthenticated()
     };
-    builder.build().map_err(|error| refused(error.to_string()))
+    builder.build().map_err(|error| TlsError::Authorities {
+        path: path.clone(),
+        text: error.to_string(),
+    })
 }
 
-fn versions(asked: &[Version]) -> Vec<&'static SupportedProtocolVersion> {
+/// The authorities of a file.
+pub(crate) fn roots(path: &PathBuf) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for authority in certificates(path, "certificate of an authority")? {
+        roots
+            .add(authority)
+            .map_err(|error| TlsError::Authorities {
+                path: path.clone(),
+                text: error.to_string(),
+            })?;
+    }
+    Ok(roots)
+}
+
+pub(crate) fn versions(asked: &[Version]) -> Vec<&'static SupportedProtocolVersion> {
     if asked.is_empty() {
         return vec![&TLS13, &TLS12];
     }
