@@ -56,11 +56,16 @@ def sc42_no_secret_is_ever_told(case):
 
 
 def sc37_tokens_that_cannot_be_checked_keep_the_broker_from_starting(case):
-    """A key that cannot be read, or one that would have to be fetched, is told at the start and nobody is let in."""
+    """A key that cannot be read, or one that nobody safe can be asked for, is told at the start and nobody is let in."""
     (case.scratch / "nothing.pem").write_text("nothing")
+    keys = ["--oauth2-jwks-uri", "https://127.0.0.1:1/keys"]
     for options, told in (
-        (["--oauth2-jwks-uri", "https://127.0.0.1:1/keys"], "keys are not fetched"),
-        (["--oauth2-issuer", "https://127.0.0.1:1"], "keys are not fetched"),
+        (["--oauth2-jwks-uri", "http://127.0.0.1:1/keys"], "allowed is a URL that begins with https://"),
+        (["--oauth2-issuer", "file:///etc/passwd"], "allowed is a URL that begins with https://"),
+        ([*keys, "--oauth2-https-crl-check", "true"], "crl_check asks for lists of certificates"),
+        ([*keys, "--oauth2-https-cacertfile", f"{case.scratch}/missing.pem"], "cannot verify those who publish"),
+        ([*keys, "--oauth2-https-cacertfile", f"{case.scratch}/nothing.pem"], "cannot verify those who publish"),
+        ([*keys, "--oauth2-default-provider", "nobody"], "there is no provider nobody"),
         (["--oauth2-signing-keys", f"key={case.scratch}/missing.pem"], "cannot read the signing key key"),
         (["--oauth2-signing-keys", f"key={case.scratch}/nothing.pem"], "is no public key and no certificate in PEM"),
         (["--oauth2-algorithms", "none,rs1"], "allowed is rs256"),

@@ -3,6 +3,7 @@
 Both are given the same lines of rabbitmq.conf.
 """
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -39,36 +40,48 @@ def issuer(tmp_path_factory):
     return Issuer(tmp_path_factory.mktemp("issuer"))
 
 
-@pytest.fixture(scope="session")
+# Of one file: the next file's broker has the same ports.
+@pytest.fixture(scope="module")
 def tokens_broker(broker, issuer, tmp_path_factory):
+    with started(broker, tmp_path_factory.mktemp("tokens-broker"), SETTINGS, public=issuer.public) as own:
+        yield own
+
+
+@contextlib.contextmanager
+def started(broker, directory, settings, **files):
+    """A broker of its own with these settings, in which names in braces stand for these files."""
     if not broker.is_controlled:
         pytest.skip("not run: needs a broker of its own, and nothing says how to start one")
-    directory = tmp_path_factory.mktemp("tokens-broker")
-    public, environment = issuer.public, dict(os.environ)
+    environment, copies = dict(os.environ), []
+    inside = {name: str(path) for name, path in files.items()}
     if broker.is_rabbitmq:
         control = CONFORMANCE / "oracle"
-        public = ORACLE_DIR / "var/lib" / f"token-key-{ORACLE_PORT}.pem"
-        shutil.copy(issuer.public, public)
-        inside = f"/{public.relative_to(ORACLE_DIR)}"
+        for name, path in files.items():
+            # The installation has a root of its own.
+            copy = ORACLE_DIR / "var/lib" / f"tokens-{ORACLE_PORT}-{name}.pem"
+            shutil.copy(path, copy)
+            copies.append(copy)
+            inside[name] = f"/{copy.relative_to(ORACLE_DIR)}"
         environment |= {"LEVERET_ORACLE_PORT": ORACLE_PORT, "LEVERET_ORACLE_PLUGINS": "rabbitmq_auth_backend_oauth2"}
     else:
-        control, inside = CONFORMANCE / "leveret", str(public)
+        control = CONFORMANCE / "leveret"
         environment |= {"LEVERET_DIR": str(directory / "broker")}
-    settings = directory / "tokens.conf"
-    settings.write_text(SETTINGS.format(public=inside))
-    environment |= {"LEVERET_ORACLE_CONF": str(settings), "LEVERET_CONFIG": str(settings)}
+    configuration = directory / "tokens.conf"
+    configuration.write_text(settings.format(**inside))
+    environment |= {"LEVERET_ORACLE_CONF": str(configuration), "LEVERET_CONFIG": str(configuration)}
     # The control command is asked again later, for the log and the address of the API.
     patch = pytest.MonkeyPatch()
     for name, value in environment.items():
         patch.setenv(name, value)
     limit = broker_under_test.CONTROL_LIMIT_SECS
-    started = subprocess.run([control, "start"], stdout=subprocess.PIPE, text=True, timeout=limit, check=False)
+    done = subprocess.run([control, "start"], stdout=subprocess.PIPE, text=True, timeout=limit, check=False)
     try:
-        assert started.returncode == 0, f"{control} start failed"
-        yield broker_under_test.Broker(started.stdout.strip(), control=str(control))
+        assert done.returncode == 0, f"{control} start failed"
+        yield broker_under_test.Broker(done.stdout.strip(), control=str(control))
     finally:
         subprocess.run([control, "stop"], timeout=limit, check=False)
         if broker.is_rabbitmq:
             subprocess.run([control, "forget"], timeout=limit, check=False)
-            public.unlink()
+        for copy in copies:
+            copy.unlink()
         patch.undo()

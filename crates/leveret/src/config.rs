@@ -20,6 +20,7 @@ mod origin;
 mod setting;
 mod suggest;
 mod table;
+mod tokens;
 mod toml_file;
 mod value;
 
@@ -40,6 +41,7 @@ pub(crate) use self::{
         LoginPart, QueueType, ROWS, RatesMode, SanType, Settings, Storage, StorageSync,
         SyslogFacility, SyslogProtocol, SyslogTransport, TlsVersion, TokenAlgorithm, VerifyWhom,
     },
+    tokens::{CrlCheck, Provider, Server},
     value::{ANY, Bytes, Endpoint, OptionalEndpoint, Range, Value},
 };
 use self::{

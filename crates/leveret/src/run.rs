@@ -14,7 +14,8 @@ use leveret_management::{
     header,
 };
 use leveret_runtime::{
-    Amount, Limits, NodeOptions, Permit, Permits, StartError, StartOptions, VhostDefaults,
+    Amount, AuthBackend, Limits, NodeOptions, Permit, Permits, StartError, StartOptions,
+    VhostDefaults,
 };
 use leveret_server::{BindError, Listeners};
 use leveret_store::SyncMode;
@@ -119,7 +120,8 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
         bound.map(|each| each.with_room_for(shares.http)).collect()
     };
     let (http, metrics) = (with_room(http), with_room(metrics));
-    let node = node_options(settings)?;
+    let backends = oauth_settings::backends(settings)?;
+    let node = node_options(settings, backends.asked);
     let data_dir = (settings.storage == Storage::Disk).then(|| data_dir(settings, &node.name));
     boot.node.clone_from(&node.name);
     boot.data_dir.clone_from(&data_dir);
@@ -165,6 +167,9 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
     let app = App::start(&plan, bound, &node).await?;
     let fresh = certificates::keep_fresh(amqp_tls.into_iter().chain(http_tls).collect());
     let fresh = tokio::spawn(fresh);
+    for publishers in backends.publishers {
+        tokio::spawn(publishers.keep_fresh());
+    }
     if let Some(path) = &settings.ports_file {
         write_ports(path, &ports).map_err(|source| RunError::PortsFile {
             path: path.clone(),
@@ -256,9 +261,9 @@ pub(crate) fn http_settings(settings: &Settings) -> HttpSettings {
     }
 }
 
-fn node_options(settings: &Settings) -> Result<NodeOptions, OauthError> {
-    Ok(NodeOptions {
-        auth_backends: oauth_settings::backends(settings)?,
+fn node_options(settings: &Settings, auth_backends: Vec<AuthBackend>) -> NodeOptions {
+    NodeOptions {
+        auth_backends,
         login_failures_max: settings.login_failures_max,
         loopback_users: settings.loopback_users.clone(),
         connection_max: settings.connection_max,
@@ -302,7 +307,7 @@ fn node_options(settings: &Settings) -> Result<NodeOptions, OauthError> {
             queue_mode: !settings.compat_strict,
             master_locator: settings.permit_queue_master_locator,
         },
-    })
+    }
 }
 
 /// Where the data are: as it was said, or by the name of the node as RabbitMQ lays it out.

@@ -6,7 +6,10 @@
 use leveret_runtime::{Amount, DefaultLimits, DefaultPolicy, DefaultUser, Pattern};
 use serde_json::{Map, json};
 
-use super::value::{ANY, Millis, Range, Value};
+use super::{
+    setting::words,
+    value::{ANY, Millis, Range, Value},
+};
 
 /// One thing under a name, as it stands in the text of the setting. `key` ends in what it is about.
 pub(super) fn entry(member: &str, key: &str, value: &str) -> String {
@@ -15,19 +18,35 @@ pub(super) fn entry(member: &str, key: &str, value: &str) -> String {
     format!("{member}.{about}={}", value.replace(',', "\\,"))
 }
 
-/// Name, what it is about, and the value of each.
-fn entries(text: &str) -> Option<Vec<(String, String, String)>> {
-    let mut parts = vec![String::new()];
+/// The same where there are further names behind the first: all of the key from the first word on that stands for a
+/// name, its points as they are.
+pub(super) fn branch(pattern: &str, key: &str, value: &str) -> String {
+    let fixed = pattern.split('.').take_while(|word| !word.starts_with('$'));
+    let place: Vec<&str> = words(key).skip(fixed.count()).collect();
+    format!("{}={}", place.join("."), value.replace(',', "\\,"))
+}
+
+/// What stands between commas.
+pub(super) fn parts(text: &str) -> Vec<String> {
+    let mut parts = Vec::new();
+    let mut part = String::new();
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
         match (letter, letters.peek()) {
-            ('\\', Some(',')) => parts.last_mut()?.extend(letters.next()),
-            (',', _) => parts.push(String::new()),
-            _ => parts.last_mut()?.push(letter),
+            ('\\', Some(',')) => part.extend(letters.next()),
+            (',', _) => parts.push(std::mem::take(&mut part)),
+            _ => part.push(letter),
         }
     }
-    let parts = parts.iter().filter(|part| !part.is_empty());
-    let entries = parts.map(|part| {
+    parts.push(part);
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// Name, what it is about, and the value of each.
+fn entries(text: &str) -> Option<Vec<(String, String, String)>> {
+    let parts = parts(text);
+    let entries = parts.iter().map(|part| {
         let (place, value) = part.split_once('=')?;
         let (name, about) = place.trim().rsplit_once('.')?;
         (!name.is_empty()).then(|| (name.to_owned(), about.to_owned(), value.trim().to_owned()))

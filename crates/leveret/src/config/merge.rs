@@ -128,12 +128,12 @@ impl Merge {
                 let keys = row.keys.iter().enumerate();
                 let matching = |(rank, one): (usize, &'static Key)| {
                     one.matches(&key)
-                        .map(|member| (index, rank, one.form, member.to_owned()))
+                        .map(|member| (index, rank, one, member.to_owned()))
                 };
                 keys.filter_map(matching).next()
             });
-            if let Some((index, rank, form, member)) = found {
-                let row = &ROWS[index];
+            if let Some((index, rank, one, member)) = found {
+                let (row, form) = (&ROWS[index], one.form);
                 let text = match form {
                     Form::Pair => Text {
                         text: format!("{member}={}", text.text),
@@ -141,6 +141,10 @@ impl Merge {
                     },
                     Form::Leaf => Text {
                         text: keyed::entry(&member, &key, &text.text),
+                        ..text
+                    },
+                    Form::Branch => Text {
+                        text: keyed::branch(one.pattern, &key, &text.text),
                         ..text
                     },
                     _ => text,
@@ -300,7 +304,7 @@ impl Merge {
         let text = said.text.as_str();
         let own = |text: &str| (row.check)(text, row.range).then(|| text.to_owned());
         let read = match form {
-            Form::Whole | Form::Member | Form::Pair | Form::Leaf => {
+            Form::Whole | Form::Member | Form::Pair | Form::Leaf | Form::Branch => {
                 own(text).ok_or_else(|| row.allowed_for_people())
             }
             Form::IfAllowed => {
@@ -360,12 +364,19 @@ impl Merge {
         let whole = said.iter().rev().find(|said| {
             !matches!(
                 said.form,
-                Form::Member | Form::Pair | Form::Leaf | Form::Named | Form::Port | Form::Ip
+                Form::Member
+                    | Form::Pair
+                    | Form::Leaf
+                    | Form::Branch
+                    | Form::Named
+                    | Form::Port
+                    | Form::Ip
             )
         });
         let mut members: Vec<&Said> = of(Form::Member)
             .chain(of(Form::Pair))
             .chain(of(Form::Leaf))
+            .chain(of(Form::Branch))
             .collect();
         members.sort_by(|one, other| as_people_count(&one.member, &other.member));
         let named: Vec<&Said> = of(Form::Named).collect();

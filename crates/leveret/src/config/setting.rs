@@ -120,6 +120,8 @@ pub(crate) enum Form {
     Pair,
     /// One of the things said under a name: `default_users.alice.tags = monitoring`.
     Leaf,
+    /// The same with further names behind the first: `auth_oauth2.oauth_providers.keycloak.https.depth = 2`.
+    Branch,
     /// `true` puts the name into the list: `loopback_users.guest = true`.
     Named,
     /// The port of an address.
@@ -164,7 +166,7 @@ impl Key {
 }
 
 /// The words of a key; `\.` is a point within a word.
-fn words(key: &str) -> impl Iterator<Item = &str> {
+pub(super) fn words(key: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(key);
     std::iter::from_fn(move || {
         let text = rest?;

@@ -10,6 +10,7 @@ mod without_effect;
 
 use std::path::PathBuf;
 
+use leveret_issuer::Address;
 use leveret_runtime::Amount;
 use leveret_server::Network;
 
@@ -25,9 +26,10 @@ pub(crate) use self::{
 use super::{
     keyed::{DefaultLimitsOfVhosts, DefaultOperatorPolicies, DefaultUsers, PatternText},
     setting::{
-        Form::{Contents, IfAllowed, Ip, Leaf, Member, Named, Pair, Port, Share, Size},
+        Form::{Branch, Contents, IfAllowed, Ip, Leaf, Member, Named, Pair, Port, Share, Size},
         Row, in_form, key,
     },
+    tokens::{CrlCheck, NamedTexts, Providers, Servers},
     value::{Bytes, Endpoint, Millis, OptionalEndpoint, Secs, Value},
 };
 
@@ -537,19 +539,104 @@ settings! {
             default_words: "all that fit the key",
             keys: &[in_form("auth_oauth2.algorithms.$n", Member)],
         }
-        /// Where the issuer publishes its keys, as an https URL
-        oauth2_jwks_uri: Option<String> {
+        /// Where the issuer publishes its keys, as a URL of https. They are asked for at the start, every hour, and when a token
+        /// has a key that is not known, then at most once in five seconds
+        oauth2_jwks_uri: Option<Address> {
             value_name: "URL",
             default_words: "none",
-            range: (1, 4096),
             keys: &[key("auth_oauth2.jwks_url"), key("auth_oauth2.jwks_uri")],
         }
-        /// The issuer, as an https URL, below which its configuration says where its keys are
-        oauth2_issuer: Option<String> {
+        /// The issuer, as a URL of https: what it says of itself below that tells where its keys are, unless
+        /// `oauth2_jwks_uri` does
+        oauth2_issuer: Option<Address> {
             value_name: "URL",
             default_words: "none",
-            range: (1, 4096),
             keys: &[key("auth_oauth2.issuer")],
+        }
+        /// Where below its URL the issuer says that
+        oauth2_discovery_endpoint_path: Option<String> {
+            value_name: "PATH",
+            default_words: ".well-known/openid-configuration",
+            range: (1, 4096),
+            keys: &[key("auth_oauth2.discovery_endpoint_path")],
+        }
+        /// What is put behind that as its query: `NAME=TEXT`
+        oauth2_discovery_endpoint_params: NamedTexts {
+            value_name: "NAME=TEXT",
+            default_words: "none",
+            keys: &[in_form("auth_oauth2.discovery_endpoint_params.$param", Pair)],
+        }
+        /// The authorities that certificates of those who publish keys must lead to, in PEM; read each time
+        oauth2_https_cacertfile: Option<PathBuf> {
+            value_name: "FILE",
+            default_words: "those of the system",
+            keys: &[key("auth_oauth2.https.cacertfile")],
+        }
+        /// Whether that is asked of them at all. Without it whoever is between them and this broker says who may come in
+        oauth2_https_verify: VerifyWhom {
+            value_name: "WHOM",
+            default: "peer",
+            keys: &[
+                key("auth_oauth2.https.peer_verification"),
+                key("auth_oauth2.https.verify"),
+            ],
+        }
+        /// Certificates that may lie between theirs and the authority's
+        oauth2_https_depth: u32 {
+            value_name: "N",
+            default: "10",
+            keys: &[key("auth_oauth2.https.depth")],
+        }
+        /// Whether certificates are looked for in lists of those that were taken back. There is no such look here: whoever
+        /// asks for it is told at the start, which fails
+        oauth2_https_crl_check: CrlCheck {
+            value_name: "WORD",
+            default: "false",
+            keys: &[key("auth_oauth2.https.crl_check")],
+        }
+        /// The one of `oauth2_providers` that signs tokens for those who name none
+        oauth2_default_provider: Option<String> {
+            value_name: "PROVIDER",
+            default_words: "the one of the settings above",
+            range: (1, 4096),
+            keys: &[key("auth_oauth2.default_oauth_provider")],
+        }
+        /// Further providers of keys: `PROVIDER.KEY=VALUE`, with the keys of rabbitmq.conf
+        oauth2_providers: Providers {
+            value_name: "PROVIDER.KEY=VALUE",
+            default_words: "none",
+            keys: &[
+                in_form("auth_oauth2.oauth_providers.$name.issuer", Branch),
+                in_form("auth_oauth2.oauth_providers.$name.jwks_uri", Branch),
+                in_form("auth_oauth2.oauth_providers.$name.discovery_endpoint_path", Branch),
+                in_form("auth_oauth2.oauth_providers.$name.discovery_endpoint_params.$param", Branch),
+                in_form("auth_oauth2.oauth_providers.$name.default_key", Branch),
+                in_form("auth_oauth2.oauth_providers.$name.signing_keys.$id", Branch),
+                in_form("auth_oauth2.oauth_providers.$name.algorithms.$n", Branch),
+                in_form("auth_oauth2.oauth_providers.$name.https.verify", Branch),
+                in_form("auth_oauth2.oauth_providers.$name.https.peer_verification", Branch),
+                in_form("auth_oauth2.oauth_providers.$name.https.cacertfile", Branch),
+                in_form("auth_oauth2.oauth_providers.$name.https.depth", Branch),
+                in_form("auth_oauth2.oauth_providers.$name.https.crl_check", Branch),
+            ],
+        }
+        /// Further resource servers that this broker is: `NAME.KEY=VALUE`, with the keys of rabbitmq.conf. What is not said of
+        /// one is as it is for `oauth2_resource_server_id`
+        oauth2_resource_servers: Servers {
+            value_name: "NAME.KEY=VALUE",
+            default_words: "none",
+            keys: &[
+                in_form("auth_oauth2.resource_servers.$name.id", Branch),
+                in_form("auth_oauth2.resource_servers.$name.oauth_provider_id", Branch),
+                in_form("auth_oauth2.resource_servers.$name.scope_prefix", Branch),
+                in_form("auth_oauth2.resource_servers.$name.additional_scopes_key", Branch),
+                in_form("auth_oauth2.resource_servers.$name.verify_aud", Branch),
+                in_form("auth_oauth2.resource_servers.$name.require_exp", Branch),
+                in_form("auth_oauth2.resource_servers.$name.preferred_username_claims.$n", Branch),
+                in_form("auth_oauth2.resource_servers.$name.scope_aliases.$alias", Branch),
+                in_form("auth_oauth2.resource_servers.$name.scope_aliases.$index.alias", Branch),
+                in_form("auth_oauth2.resource_servers.$name.scope_aliases.$index.scope", Branch),
+            ],
         }
     }
 

@@ -109,8 +109,30 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
         told: Severity::Note,
     },
     WithoutEffect {
+        patterns: &[
+            "auth_oauth2.https.hostname_verification",
+            "auth_oauth2.https.fail_if_no_peer_cert",
+            "auth_oauth2.oauth_providers.$name.https.hostname_verification",
+            "auth_oauth2.oauth_providers.$name.https.fail_if_no_peer_cert",
+        ],
+        reason: "who publishes keys always shows a certificate, and its name is always compared, with wildcards",
+        told: Severity::Note,
+    },
+    WithoutEffect {
+        patterns: &[
+            "auth_oauth2.token_endpoint",
+            "auth_oauth2.authorization_endpoint",
+            "auth_oauth2.end_session_endpoint",
+            "auth_oauth2.oauth_providers.$name.token_endpoint",
+            "auth_oauth2.oauth_providers.$name.authorization_endpoint",
+            "auth_oauth2.oauth_providers.$name.end_session_endpoint",
+        ],
+        reason: "nobody logs in there from here: there are no pages",
+        told: Severity::Note,
+    },
+    WithoutEffect {
         patterns: &["auth_oauth2.*"],
-        reason: "there is one resource server, one issuer, and scopes have wildcards",
+        reason: "there are no authorization_details and no opaque tokens, and scopes have wildcards",
         told: Severity::Warning,
     },
     WithoutEffect {
