@@ -6,6 +6,7 @@
 pub mod config;
 pub mod mutation;
 pub mod session;
+pub mod token;
 pub mod wire;
 
 #[allow(dead_code, reason = "made for the tests of the session")]

@@ -1,6 +1,7 @@
 """Passwords, what is logged, what lies on the disk."""
 
 import base64
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -12,6 +13,8 @@ import subprocess
 from peer import PATIENCE, Api, Peer, raw_http, until
 
 MARK = "pl4nted-s3cret"
+
+MEGABYTE = 1 << 20
 
 # Who has no rights of their own on any system.
 NOBODY = 65534
@@ -91,6 +94,35 @@ def sc41_odd_stored_hashes_are_refused(case):
             for password in ("", "x"):
                 assert Peer(broker.port).login(name, password).name == "connection.close"
                 assert Api(broker, name, password).call("GET", "/api/whoami")[0] == 401
+
+
+def sc41_a_hash_that_takes_memory(case):
+    """Passwords are hashed with Argon2id where the operator says so; a storm of logins takes the memory of two."""
+    broker = case.broker("--password-hashing", "argon2id", "--login-failures-max", "0")
+    api = Api(broker)
+    api.put("/api/users/new", {"password": "right", "tags": "administrator"})
+    shown = api.get("/api/users/new")
+    assert shown["hashing_algorithm"] == "leveret_password_hashing_argon2id"
+    hashed = base64.b64decode(shown["password_hash"])
+    assert hashed.startswith(b"$argon2id$v=19$m=19456,t=2,p=1$") and b"right" not in hashed
+    assert Api(broker, "new", "right").call("GET", "/api/whoami")[0] == 200
+    # What others hashed stays as it is, and a hash without a name is RabbitMQ's.
+    usual = base64.b64encode(b"salt" + hashlib.sha256(b"salt" + b"old").digest()).decode()
+    api.put("/api/users/old", {"password_hash": usual, "tags": "administrator"})
+    assert Api(broker, "old", "old").call("GET", "/api/whoami")[0] == 200
+    definitions = api.get("/api/definitions")
+    api.put("/api/users/new", {"password": "other", "tags": "administrator"})
+    assert api.call("POST", "/api/definitions", definitions)[0] in (200, 204)
+    assert Api(broker, "new", "right").call("GET", "/api/whoami")[0] == 200
+    before = highest = broker.rss()
+    with concurrent.futures.ThreadPoolExecutor(20) as pool:
+        logins = [pool.submit(lambda n=n: Peer(broker.port).login(("new", "nobody")[n % 2], "wrong").name) for n in range(40)]
+        while not all(login.done() for login in logins):
+            highest = max(highest, broker.rss())
+            concurrent.futures.wait(logins, timeout=0.05, return_when=concurrent.futures.FIRST_COMPLETED)
+    assert {login.result() for login in logins} == {"connection.close"}
+    case.note(f"memory {(highest - before) / MEGABYTE:+.0f} MiB")
+    assert highest - before < 64 * MEGABYTE, (before, highest)
 
 
 def sc42_no_secret_of_the_command_line_is_logged(case):

@@ -38,8 +38,9 @@ pub(crate) use self::{
     origin::{Origin, Problem, Severity},
     table::{
         AuthBackendName, AuthMechanism, LogFileName, LogFormat, LogLevel, LogMoments, LogTo,
-        LoginPart, QueueType, ROWS, RatesMode, SanType, Settings, Storage, StorageSync,
-        SyslogFacility, SyslogProtocol, SyslogTransport, TlsVersion, TokenAlgorithm, VerifyWhom,
+        LoginPart, PasswordHashing, QueueType, ROWS, RatesMode, SanType, Settings, Storage,
+        StorageSync, SyslogFacility, SyslogProtocol, SyslogTransport, TlsVersion, TokenAlgorithm,
+        VerifyWhom,
     },
     tokens::{CrlCheck, Provider, Server},
     value::{ANY, Bytes, Endpoint, OptionalEndpoint, Range, Value},

@@ -14,8 +14,8 @@ use leveret_management::{
     header,
 };
 use leveret_runtime::{
-    Amount, AuthBackend, Limits, NodeOptions, Permit, Permits, StartError, StartOptions,
-    VhostDefaults,
+    Amount, AuthBackend, HashAlgorithm, Limits, NodeOptions, Permit, Permits, StartError,
+    StartOptions, VhostDefaults,
 };
 use leveret_server::{BindError, Listeners};
 use leveret_store::SyncMode;
@@ -28,7 +28,8 @@ use crate::{
     boot::Boot,
     certificates,
     config::{
-        Bytes, Endpoint, OptionalEndpoint, QueueType, RatesMode, Settings, Storage, StorageSync,
+        Bytes, Endpoint, OptionalEndpoint, PasswordHashing, QueueType, RatesMode, Settings,
+        Storage, StorageSync,
     },
     descriptors,
     oauth_settings::{self, OauthError},
@@ -265,6 +266,7 @@ fn node_options(settings: &Settings, auth_backends: Vec<AuthBackend>) -> NodeOpt
     NodeOptions {
         auth_backends,
         login_failures_max: settings.login_failures_max,
+        password_hashing: password_hashing(settings),
         loopback_users: settings.loopback_users.clone(),
         connection_max: settings.connection_max,
         vhost_max: settings.vhost_max,
@@ -285,6 +287,7 @@ fn node_options(settings: &Settings, auth_backends: Vec<AuthBackend>) -> NodeOpt
             limits: settings.default_vhost_limits.0.clone(),
             operator_policies: settings.default_operator_policies.0.clone(),
             users: settings.default_users.0.clone(),
+            password_hashing: password_hashing(settings),
         },
         default_queue_type: match settings.default_queue_type {
             QueueType::Classic => "classic",
@@ -307,6 +310,15 @@ fn node_options(settings: &Settings, auth_backends: Vec<AuthBackend>) -> NodeOpt
             queue_mode: !settings.compat_strict,
             master_locator: settings.permit_queue_master_locator,
         },
+    }
+}
+
+const fn password_hashing(settings: &Settings) -> HashAlgorithm {
+    match settings.password_hashing {
+        PasswordHashing::Sha256 => HashAlgorithm::Sha256,
+        PasswordHashing::Sha512 => HashAlgorithm::Sha512,
+        PasswordHashing::Md5 => HashAlgorithm::Md5,
+        PasswordHashing::Argon2id => HashAlgorithm::Argon2id,
     }
 }
 

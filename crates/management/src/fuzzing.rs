@@ -90,7 +90,7 @@ pub fn import(input: &[u8]) {
             };
             let text = |key| request::text(object, key);
             let read = match key.as_str() {
-                "users" => users::read(name, object, None, algorithm).map(drop),
+                "users" => users::read(name, object, None, (algorithm, algorithm)).map(drop),
                 "vhosts" => vhosts::read(name, object, None).map(drop),
                 "policies" => policies::read(policies::USER, object).map(drop),
                 "permissions" => text("vhost")

@@ -620,7 +620,7 @@ pub(crate) async fn carry_out(
         ["all-configuration"] => definitions::answer(api, visitor, request, &[]).await,
         ["aliveness-test", vhost] => health::aliveness(api, visitor, vhost),
         ["auth", "attempts", rest @ ..] => logins::answer(api, request, rest),
-        ["auth", "hash_password", password] => Ok(users::hash(password)),
+        ["auth", "hash_password", password] => Ok(users::hash(api, password)),
         ["bindings", rest @ ..] => bindings::answer(api, visitor, request, rest).await,
         ["channels", rest @ ..] => channels::answer(api, visitor, request, rest).await,
         ["cluster-name"] => parameters::cluster_name(api, request).await,

@@ -15,7 +15,8 @@ use tracing::warn;
 
 use crate::{
     broker::Broker,
-    users::{self, LoginRefused, User},
+    passwords,
+    users::{self, Claim, LoginRefused, User},
 };
 
 /// One of those that are asked, one after the other, until one knows who comes.
@@ -88,7 +89,9 @@ impl Broker {
         for backend in &node.auth_backends {
             let admitted = match backend {
                 AuthBackend::Internal => {
-                    users::login(&self.directory(), only_here, name, password, peer)
+                    let claim = Claim::of(&self.directory(), name, node.password_hashing);
+                    let is_right = passwords::is_password_of(&claim.record, password).await;
+                    claim.admit(is_right && !password.is_empty(), only_here, peer)
                 }
                 AuthBackend::Tokens(tokens, issuer) => {
                     let token = read(tokens, issuer.as_deref(), password).await;

@@ -46,6 +46,7 @@ use crate::{
     log_exchange,
     logins::{LoginCounts, LoginOver, Logins},
     outbox::Outbox,
+    passwords::hash_password,
     policies::Policies,
     promise::{Payer, Promise},
     publishing::{DeadLetterStrategy, DeathCounts, Publishing, Sizes},
@@ -57,7 +58,6 @@ use crate::{
     transfers::Transfers,
     transient_memory::TransientMemory,
     unwritten::Unwritten,
-    users::hash_password,
     vhost_handle::{ChurnCounters, QueueChurn, VhostHandle, VhostRefusal},
 };
 
@@ -92,6 +92,8 @@ pub struct NodeOptions {
     pub auth_backends: Vec<AuthBackend>,
     /// Logins from one place that may fail within a minute before nobody from there is listened to; 0 for any number.
     pub login_failures_max: u32,
+    /// How new passwords are hashed.
+    pub password_hashing: HashAlgorithm,
     /// Users who may log in from this machine only.
     pub loopback_users: Vec<String>,
     /// Connections there may be; `None` for any number.
@@ -137,6 +139,7 @@ impl Default for NodeOptions {
             name: "rabbit@localhost".to_owned(),
             auth_backends: vec![AuthBackend::Internal],
             login_failures_max: LOGIN_FAILURES_MAX,
+            password_hashing: HashAlgorithm::default(),
             loopback_users: vec!["guest".to_owned()],
             connection_max: None,
             vhost_max: None,
@@ -629,6 +632,12 @@ impl Broker {
         }
     }
 
+    /// How new passwords are hashed.
+    #[must_use]
+    pub fn password_hashing(&self) -> HashAlgorithm {
+        self.services.node.password_hashing
+    }
+
     /// Users who may log in from this machine only.
     #[must_use]
     pub fn loopback_users(&self) -> Arc<Vec<String>> {
@@ -801,10 +810,8 @@ impl Broker {
         };
         let user = UserRecord {
             name: ShortString::cut(&node.default_user),
-            password_hash: hash_password(
-                HashAlgorithm::default(),
-                node.default_password.as_bytes(),
-            ),
+            password_hash: hash_password(node.password_hashing, node.default_password.as_bytes()),
+            algorithm: node.password_hashing,
             tags: node.default_tags.clone(),
             ..UserRecord::default()
         };

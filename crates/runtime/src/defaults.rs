@@ -9,7 +9,7 @@ use leveret_core::{
 };
 use leveret_wire::value::ShortString;
 
-use crate::{policies::OPERATOR, users::hash_password};
+use crate::{passwords::hash_password, policies::OPERATOR};
 
 /// What new vhosts get. Those that exist are left as they are.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +20,8 @@ pub struct VhostDefaults {
     pub operator_policies: Vec<DefaultPolicy>,
     /// Users, who are made if there are none of their names.
     pub users: Vec<DefaultUser>,
+    /// How their passwords are hashed.
+    pub password_hashing: HashAlgorithm,
 }
 
 /// Limits of vhosts whose name matches.
@@ -89,7 +91,7 @@ impl VhostDefaults {
         }
         for user in self.users.iter().filter(|user| is_meant(&user.vhosts)) {
             if directory.user(&user.name).is_none() {
-                changes.extend(directory.put_user(user.record()));
+                changes.extend(directory.put_user(user.record(self.password_hashing)));
             }
             let permission = PermissionRecord {
                 vhost: name.clone(),
@@ -106,8 +108,7 @@ impl VhostDefaults {
 }
 
 impl DefaultUser {
-    fn record(&self) -> UserRecord {
-        let algorithm = HashAlgorithm::default();
+    fn record(&self, algorithm: HashAlgorithm) -> UserRecord {
         let hash = |password: &String| hash_password(algorithm, password.as_bytes());
         UserRecord {
             name: self.name.clone(),

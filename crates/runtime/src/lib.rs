@@ -32,6 +32,7 @@ mod logins;
 mod names;
 mod outbox;
 mod panics;
+mod passwords;
 mod policies;
 mod promise;
 mod publishing;
@@ -66,17 +67,19 @@ pub use self::{
     names::generate_name,
     outbox::{Answered, Outbox, Pressure},
     panics::{Panic, contained, contained_task},
+    passwords::hash_password,
     policies::{Effective, Policy},
     publishing::{DeadLetterStrategy, DeathCounts, SIZE_BOUNDS, Sizes},
     queue_handle::QueueHandle,
     replies::{ReplyAddress, ReplyTarget, is_reply_name},
     traffic::{ExchangeTraffic, Traffic, TrafficCounts},
     unwritten::Unwritten,
-    users::{LoginRefused, User, hash_password},
+    users::{LoginRefused, User},
     vhost_handle::{QueueChurn, QueueDeleted, QueueStatus, Taken, VhostHandle, VhostRefusal},
 };
 pub use leveret_core::{
     arguments::{Permit, Permits},
     pattern::Pattern,
+    record::HashAlgorithm,
 };
 pub use leveret_oauth::{ProviderId, Token, TokenError};

@@ -8,12 +8,8 @@ use leveret_core::{
 };
 use leveret_oauth::{Token, TokenError};
 use leveret_wire::value::ShortString;
-use md5::Md5;
-use rand::RngCore;
-use sha2::{Digest, Sha256, Sha512};
-use subtle::ConstantTimeEq;
 
-const SALT_LEN: usize = 4;
+use crate::passwords;
 
 /// A user who has logged in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,25 +62,43 @@ impl LoginRefused {
     }
 }
 
-/// Checks a login. `loopback_users` may come from this machine only.
-pub(crate) fn login(
-    directory: &Directory,
-    loopback_users: &[String],
-    name: &[u8],
-    password: &[u8],
-    peer: IpAddr,
-) -> Result<User, LoginRefused> {
-    let known = ShortString::try_from(name)
-        .ok()
-        .and_then(|name| directory.user(&name));
-    // An unknown user costs the same hash, so that the time tells nothing.
-    let nobody = UserRecord {
-        password_hash: vec![0; SALT_LEN + 32],
-        ..UserRecord::default()
-    };
-    let is_right = is_password(known.map_or(&nobody, |user| user), password);
-    let user = known.filter(|_| is_right && !password.is_empty());
-    admit(user.ok_or(LoginRefused::Credentials)?, loopback_users, peer)
+/// Who somebody says they are. For a name that nobody has there is a record too, which costs the same hash, so that the
+/// time tells nothing.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    /// Whose password it should be.
+    pub(crate) record: Arc<UserRecord>,
+    is_known: bool,
+}
+
+impl Claim {
+    /// `usual` is how passwords are hashed where nobody says otherwise.
+    pub(crate) fn of(directory: &Directory, name: &[u8], usual: HashAlgorithm) -> Self {
+        let name = ShortString::try_from(name).ok();
+        match name.and_then(|name| directory.user(&name).cloned()) {
+            Some(record) => Self {
+                record,
+                is_known: true,
+            },
+            None => Self {
+                record: passwords::nobody(usual).into(),
+                is_known: false,
+            },
+        }
+    }
+
+    /// Lets them in if the password was right. `loopback_users` may come from this machine only.
+    pub(crate) fn admit(
+        &self,
+        is_right: bool,
+        loopback_users: &[String],
+        peer: IpAddr,
+    ) -> Result<User, LoginRefused> {
+        if !is_right || !self.is_known {
+            return Err(LoginRefused::Credentials);
+        }
+        admit(&self.record, loopback_users, peer)
+    }
 }
 
 /// Who comes without a password is `name`: that was made sure of elsewhere, or nobody asks.
@@ -128,39 +142,6 @@ fn check_place(
     Ok(())
 }
 
-/// The stored form of a password: a fresh salt, then the hash over salt and password.
-#[must_use]
-pub fn hash_password(algorithm: HashAlgorithm, password: &[u8]) -> Vec<u8> {
-    let mut salt = [0; SALT_LEN];
-    rand::rng().fill_bytes(&mut salt);
-    salted_hash(algorithm, salt, password)
-}
-
-fn salted_hash(algorithm: HashAlgorithm, salt: [u8; SALT_LEN], password: &[u8]) -> Vec<u8> {
-    match algorithm {
-        HashAlgorithm::Sha256 => salted::<Sha256>(salt, password),
-        HashAlgorithm::Sha512 => salted::<Sha512>(salt, password),
-        HashAlgorithm::Md5 => salted::<Md5>(salt, password),
-    }
-}
-
-fn salted<Hash: Digest>(salt: [u8; SALT_LEN], password: &[u8]) -> Vec<u8> {
-    let digest = Hash::new()
-        .chain_update(salt)
-        .chain_update(password)
-        .finalize();
-    salt.iter().copied().chain(digest).collect()
-}
-
-fn is_password(user: &UserRecord, password: &[u8]) -> bool {
-    let hash = &user.password_hash;
-    hash.first_chunk().is_some_and(|salt| {
-        salted_hash(user.algorithm, *salt, password)
-            .ct_eq(hash)
-            .into()
-    })
-}
-
 /// IPv4 addresses may arrive in IPv6 clothes.
 fn is_loopback(peer: IpAddr) -> bool {
     peer.to_canonical().is_loopback()
@@ -169,6 +150,7 @@ fn is_loopback(peer: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::passwords::{hash_password, is_password};
 
     fn guest() -> Directory {
         let mut directory = Directory::default();
@@ -188,7 +170,19 @@ mod tests {
     fn login(name: &str, password: &str, peer: &str) -> Result<(), LoginRefused> {
         let peer = peer.parse().expect("an address");
         let only = ["guest".to_owned()];
-        super::login(&guest(), &only, name.as_bytes(), password.as_bytes(), peer).map(|_| ())
+        login_with(&only, name, password, peer)
+    }
+
+    fn login_with(
+        only: &[String],
+        name: &str,
+        password: &str,
+        peer: IpAddr,
+    ) -> Result<(), LoginRefused> {
+        let claim = Claim::of(&guest(), name.as_bytes(), HashAlgorithm::Sha256);
+        let password = password.as_bytes();
+        let is_right = !password.is_empty() && is_password(&claim.record, password);
+        claim.admit(is_right, only, peer).map(|_| ())
     }
 
     #[test]
@@ -221,7 +215,7 @@ mod tests {
     #[test]
     fn loopback_is_a_setting() {
         let peer = "10.0.0.1".parse().expect("an address");
-        assert!(super::login(&guest(), &[], b"guest", b"guest", peer).is_ok());
+        assert!(login_with(&[], "guest", "guest", peer).is_ok());
     }
 
     #[test]

@@ -52,19 +52,22 @@ pub enum HashAlgorithm {
     Sha512,
     /// MD5 over salt and password, from very old definitions.
     Md5,
+    /// Argon2id, which takes memory. RabbitMQ has no such hash.
+    Argon2id,
 }
 
 impl HashAlgorithm {
     /// All there are.
-    pub const ALL: [Self; 3] = [Self::Sha256, Self::Sha512, Self::Md5];
+    pub const ALL: [Self; 4] = [Self::Sha256, Self::Sha512, Self::Md5, Self::Argon2id];
 
-    /// RabbitMQ's name of it in definitions.
+    /// Its name in definitions, which is RabbitMQ's where RabbitMQ has it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sha256 => "rabbit_password_hashing_sha256",
             Self::Sha512 => "rabbit_password_hashing_sha512",
             Self::Md5 => "rabbit_password_hashing_md5",
+            Self::Argon2id => "leveret_password_hashing_argon2id",
         }
     }
 
@@ -80,8 +83,8 @@ impl HashAlgorithm {
 pub struct UserRecord {
     /// The login name.
     pub name: ShortString,
-    /// Four bytes of salt, then the hash over salt and password, as RabbitMQ's definitions have it. Empty
-    /// for a user who cannot log in.
+    /// Four bytes of salt, then the hash over salt and password, as RabbitMQ's definitions have it; of Argon2id the text
+    /// that all its implementations read. Empty for a user who cannot log in.
     pub password_hash: Vec<u8>,
     /// How.
     pub algorithm: HashAlgorithm,

@@ -348,14 +348,42 @@ fn cases() -> Vec<Case> {
         (
             "only what RabbitMQ hashes anyway",
             conf("password_hashing_module = rabbit_password_hashing_sha256\n"),
-            &[],
+            &[("password_hashing", "rabbit_password_hashing_sha256")],
             &[],
         ),
         (
             "another hash of passwords",
             conf("password_hashing_module = rabbit_password_hashing_sha512\n"),
+            &[("password_hashing", "rabbit_password_hashing_sha512")],
             &[],
-            &["password_hashing_module has no effect: not yet"],
+        ),
+        (
+            "tokens of an issuer that publishes its keys",
+            conf(
+                "auth_backends.1 = oauth2\nauth_oauth2.resource_server_id = rabbitmq\n\
+                 auth_oauth2.issuer = https://keycloak:8443/realms/test\n\
+                 auth_oauth2.https.cacertfile = DIR/ca.pem\n\
+                 auth_oauth2.https.peer_verification = verify_peer\n\
+                 auth_oauth2.https.hostname_verification = wildcard\n\
+                 auth_oauth2.https.crl_check = false\n\
+                 auth_oauth2.oauth_providers.other.jwks_uri = https://other/keys\n\
+                 auth_oauth2.oauth_providers.other.https.depth = 2\n\
+                 auth_oauth2.oauth_providers.other.algorithms.1 = RS256\n\
+                 auth_oauth2.resource_servers.a.oauth_provider_id = other\n\
+                 auth_oauth2.end_session_endpoint = https://keycloak:8443/end\n",
+            ),
+            &[
+                ("oauth2_issuer", "https://keycloak:8443/realms/test"),
+                (
+                    "oauth2_providers",
+                    "other.algorithms.1=RS256,other.https.depth=2,other.jwks_uri=https://other/keys",
+                ),
+                ("oauth2_resource_servers", "a.oauth_provider_id=other"),
+            ],
+            &[
+                "hostname_verification has no effect",
+                "end_session_endpoint has no effect",
+            ],
         ),
         (
             "a file of users elsewhere",

@@ -335,11 +335,11 @@ async fn import(
             "these are definitions of one virtual host; import them into one",
         ));
     }
-    let algorithm = algorithm_of(definitions);
+    let (hashing, algorithm) = (api.broker.password_hashing(), algorithm_of(definitions));
     for user in list(definitions, "users")? {
         let name = name(text(user, "name")?)?;
         let known = api.broker.directory().user(&name).cloned();
-        let user = users::read(name, user, known.as_deref(), algorithm)?;
+        let user = users::read(name, user, known.as_deref(), (hashing, algorithm))?;
         api.broker.put_user(user).await;
     }
     for vhost in list(definitions, "vhosts")? {

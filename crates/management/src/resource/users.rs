@@ -61,7 +61,8 @@ pub(crate) async fn answer(
             check_unprotected(api, visitor, &name)?;
             let known = api.broker.directory().user(&name).cloned();
             let known = known.as_deref();
-            let user = read(name, &request.object()?, known, HashAlgorithm::default())?;
+            let hashing = api.broker.password_hashing();
+            let user = read(name, &request.object()?, known, (hashing, unnamed(hashing)))?;
             api.broker.put_user(user).await;
             Ok(Reply::put(known.is_none()))
         }
@@ -89,9 +90,18 @@ fn check_unprotected(api: &Api, visitor: &Visitor, name: &ShortString) -> Result
     Ok(())
 }
 
+/// What a hash is that comes without the name of its algorithm: RabbitMQ's usual one, also where new passwords are hashed
+/// otherwise than RabbitMQ can.
+const fn unnamed(hashing: HashAlgorithm) -> HashAlgorithm {
+    match hashing {
+        HashAlgorithm::Argon2id => HashAlgorithm::Sha256,
+        HashAlgorithm::Sha256 | HashAlgorithm::Sha512 | HashAlgorithm::Md5 => hashing,
+    }
+}
+
 /// `/auth/hash_password`.
-pub(crate) fn hash(password: &str) -> Reply {
-    let hash = hash_password(HashAlgorithm::default(), password.as_bytes());
+pub(crate) fn hash(api: &Api, password: &str) -> Reply {
+    let hash = hash_password(api.broker.password_hashing(), password.as_bytes());
     Reply::Json(json!({ "ok": STANDARD.encode(hash) }))
 }
 
@@ -118,12 +128,13 @@ pub(crate) fn limits(user: &UserRecord) -> Value {
     Value::Object(set.collect())
 }
 
-/// A user out of a request or definitions. `algorithm` is meant where none is named.
+/// A user out of a request or definitions: a password is hashed as the first of the algorithms says, and the second is
+/// meant where a hash comes without a name.
 pub(crate) fn read(
     name: ShortString,
     object: &Map<String, Value>,
     known: Option<&UserRecord>,
-    algorithm: HashAlgorithm,
+    (hashing, algorithm): (HashAlgorithm, HashAlgorithm),
 ) -> Result<UserRecord, Refused> {
     let tags = request::tags(object)?.ok_or_else(|| Refused::bad_request("tags_not_present"))?;
     let password = request::optional_text(object, "password")?;
@@ -135,10 +146,7 @@ pub(crate) fn read(
                 "both_password_and_password_hash_are_provided",
             ));
         }
-        (Some(password), None) => {
-            let algorithm = HashAlgorithm::default();
-            (hash_password(algorithm, password.as_bytes()), algorithm)
-        }
+        (Some(password), None) => (hash_password(hashing, password.as_bytes()), hashing),
         (None, Some(hash)) => {
             let bytes = STANDARD
                 .decode(hash)

@@ -1,4 +1,4 @@
-//! `meta`, kind user: name, password hash, number of tags, tags, algorithm (SHA-256 1, SHA-512 2, MD5 3),
+//! `meta`, kind user: name, password hash, number of tags, tags, algorithm (SHA-256 1, SHA-512 2, MD5 3, Argon2id 4),
 //! limits on connections and channels. Version 1 ended behind the tags, with SHA-256.
 
 use leveret_core::record::{HashAlgorithm, UserRecord};
@@ -22,6 +22,7 @@ pub(crate) fn encode<'a>(row: &'a mut RowBuf, key: &[u8], user: &UserRecord) -> 
         HashAlgorithm::Sha256 => 1,
         HashAlgorithm::Sha512 => 2,
         HashAlgorithm::Md5 => 3,
+        HashAlgorithm::Argon2id => 4,
     };
     row.start(VERSION)
         .short(&user.name)
@@ -47,6 +48,7 @@ pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<UserRecord, Damage> {
             1 => HashAlgorithm::Sha256,
             2 => HashAlgorithm::Sha512,
             3 => HashAlgorithm::Md5,
+            4 => HashAlgorithm::Argon2id,
             _ => return Err(Damage::Malformed),
         };
         user.max_connections = fields.limit()?;

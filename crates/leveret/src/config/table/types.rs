@@ -63,6 +63,20 @@ words! {
 }
 
 words! {
+    /// How a password is stored.
+    PasswordHashing {
+        /// SHA-256, as RabbitMQ does
+        Sha256 = "sha256" | "rabbit_password_hashing_sha256",
+        /// SHA-512, which RabbitMQ has too
+        Sha512 = "sha512" | "rabbit_password_hashing_sha512",
+        /// MD5, as RabbitMQ did before 3.6
+        Md5 = "md5" | "rabbit_password_hashing_md5",
+        /// Argon2id, which takes memory
+        Argon2id = "argon2id" | "leveret_password_hashing_argon2id",
+    }
+}
+
+words! {
     /// How a token is signed.
     TokenAlgorithm {
         Rs256 = "rs256",

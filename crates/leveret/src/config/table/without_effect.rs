@@ -184,7 +184,6 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
             "log.queue.*",
             "log.default.*",
             "definitions.*",
-            "password_hashing_module",
             "credential_validator.*",
             "anonymous_login_pass",
             "message_interceptors.*",
