@@ -99,7 +99,7 @@ fn rights(user: &ShortString, scopes: &leveret_core::scope::Scopes) {
         for right in [Right::Configure, Right::Write, Right::Read] {
             let may = rights.check(right, ObjectKind::Queue, &name).is_ok();
             assert!(
-                !may || scopes.is_member(&name),
+                !may || scopes.is_member(name.as_bytes()),
                 "a right where it is no member"
             );
         }
