@@ -376,7 +376,7 @@ fn cases() -> Vec<Case> {
                 ("oauth2_issuer", "https://keycloak:8443/realms/test"),
                 (
                     "oauth2_providers",
-                    "other.algorithms.1=RS256,other.https.depth=2,other.jwks_uri=https://other/keys",
+                    "other.algorithms.1=RS256,other.jwks_uri=https://other/keys,other.https.depth=2",
                 ),
                 ("oauth2_resource_servers", "a.oauth_provider_id=other"),
             ],
