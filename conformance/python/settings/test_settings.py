@@ -1,5 +1,6 @@
 """Settings that people have in rabbitmq.conf, by what they do to a broker that starts with them."""
 
+import base64
 import contextlib
 import http.client
 import os
@@ -192,17 +193,27 @@ log.syslog.identity = mq
 def test_what_has_no_effect_is_told_by_name(tmp_path):
     conf = """
 cluster_formation.peer_discovery_backend = classic_config
-password_hashing_module = rabbit_password_hashing_sha512
+anonymous_login_pass = secret
 log.exchange = false
 hartbeat = 10
 """
     with running(tmp_path, conf, environment={"RABBITMQ_USERNAME": "u"}) as own:
         told = own.warnings()
-        assert any("password_hashing_module has no effect" in line for line in told)
+        assert any("anonymous_login_pass has no effect" in line for line in told)
         assert any("hartbeat; did you mean heartbeat?" in line for line in told)
         assert any("RABBITMQ_USERNAME" in line and "RABBITMQ_DEFAULT_USER" in line for line in told)
         assert len(told) == 3, told
         assert "peer_discovery_backend has no effect: one node, no cluster" in own.said()
+
+
+def test_passwords_are_hashed_as_the_file_says(tmp_path):
+    with running(tmp_path, "password_hashing_module = rabbit_password_hashing_sha512\n") as own:
+        assert not own.warnings()
+        api = own.api()
+        guest = api.get("users/guest").json
+        assert guest["hashing_algorithm"] == "rabbit_password_hashing_sha512"
+        # Salt and hash.
+        assert len(base64.b64decode(guest["password_hash"])) == 4 + 64
 
 
 def test_the_metrics_are_where_the_file_has_them(tmp_path):
