@@ -235,7 +235,8 @@ def record(peer: Player, profiles: list[str]) -> None:
 def record_found(peer: Player) -> None:
     """The same of sequences that are kept for what they showed; none is left out."""
     file = paths.RECORDED / f"{FOUND}.txt"
-    head = f"# Recorded from {peer.product} by `run --record`. To add one, write its title and steps at the end and record.\n\n"
+    head = f"# Recorded from {peer.product} by `run --record`. To add one, write its title and steps at the end and record.\n"
+    head += "# Queues of different types have different names: RabbitMQ's channels mix up what they knew of a name.\n\n"
     kept = [peer.play(title, steps, SLOW) for title, steps in read_sequences(str(file))]
     file.write_text(head + "\n".join(write_recording(recording) for recording in kept), encoding="utf-8")
     print(f"{FOUND}: {len(kept)} recorded", flush=True)

@@ -548,6 +548,42 @@ def test_a_policy_takes_effect_and_goes(api, vhost, connection):
     assert eventually(takes_two)
 
 
+def test_a_policy_with_a_key_that_a_queue_knows_nothing_of_is_not_for_it(api, vhost, connection):
+    channel = connection.channel()
+    for kind in ("classic", "quorum", "stream"):
+        channel.queue_declare(kind, durable=True, arguments={"x-queue-type": kind})
+    for name, priority, definition in (
+        ("limited", 2, {"max-length-bytes": 5000, "delivery-limit": 5}),
+        ("plain", 1, {"max-length-bytes": 9000}),
+    ):
+        policy = {"pattern": ".*", "definition": definition, "apply-to": "queues", "priority": priority}
+        assert api.put(f"policies/{vhost}/{name}", policy).status == 201
+    for kind, name in (("classic", "plain"), ("quorum", "limited"), ("stream", "plain")):
+        assert eventually(lambda: with_policy(api.get(f"queues/{vhost}/{kind}").json))["policy"] == name, kind  # noqa: B023
+
+
+@pytest.mark.parametrize(
+    "policy, reasons",
+    [
+        ({"definition": {}}, ["no policy provided"]),
+        ({"definition": {"message-ttl": "1", "a": 1}}, ['<<"1">> is not a valid message TTL']),
+        ({"definition": {"b": 1, "a": ["x"]}}, ['[{<<"a">>,[<<"x">>]},{<<"b">>,1}] are not recognised policy settings']),
+        (
+            {"pattern": 5, "definition": {"max-length": -1}, "priority": "high"},
+            [
+                "-1 is not a valid maximum length",
+                "pattern should be a binary but was 5",
+                'priority should be a number, actually was <<"high">>',
+            ],
+        ),
+    ],
+)
+def test_everything_that_is_wrong_with_a_policy_is_told(api, vhost, policy, reasons):
+    refused = api.put(f"policies/{vhost}/p", {"pattern": ".*", **policy})
+    assert refused.status == 400
+    assert refused.json["reason"] == "Validation failed\n\n" + "".join(reason + "\n" for reason in reasons)
+
+
 def test_a_policy_names_where_dead_messages_go(api, vhost, connection):
     channel = connection.channel()
     channel.queue_declare("jobs")

@@ -70,7 +70,7 @@ impl DeadMessage {
         let mut properties = BasicProperties::decode(&raw).ok()?;
         let mut headers = properties.headers.take().unwrap_or_default();
         let own_key = ShortString::try_from(message.routing_key()).ok()?;
-        let cc = keys_of(&headers, b"CC");
+        let cc = copies_of(message, &headers);
         let (routing_keys, hidden_keys) = match &to.routing_key {
             Some(key) => (vec![key.clone()], Vec::new()),
             None => {
@@ -95,6 +95,7 @@ impl DeadMessage {
             expiration_millis: None,
             has_died: true,
             was_delivered: death.was_delivered,
+            keys_replaced: message.life().keys_replaced || to.routing_key.is_some(),
         };
         Some(Self {
             message: Message::with_hidden_keys(parts, life, &hidden_keys),
@@ -208,11 +209,20 @@ pub fn routing_keys_of(message: &Message, properties: &BasicProperties) -> Vec<S
     let cc = properties
         .headers
         .iter()
-        .flat_map(|headers| keys_of(headers, b"CC"));
+        .flat_map(|headers| copies_of(message, headers));
     own.into_iter()
         .chain(cc)
         .chain(message.hidden_keys())
         .collect()
+}
+
+/// The keys of `CC`, unless they are history: a key that a queue gave to its dead letters replaced them too.
+fn copies_of(message: &Message, headers: &FieldTable) -> Vec<ShortString> {
+    if message.life().keys_replaced {
+        Vec::new()
+    } else {
+        keys_of(headers, b"CC")
+    }
 }
 
 /// The strings of a header that is an array of routing keys.

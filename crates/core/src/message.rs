@@ -44,6 +44,8 @@ pub struct Life {
     pub has_died: bool,
     /// An attempt with it failed in a queue it died in, so that it counts as redelivered in the next one.
     pub was_delivered: bool,
+    /// A queue it died in gave it a routing key of its own: its copies, which still stand in its headers, count no more.
+    pub keys_replaced: bool,
 }
 
 /// What a message is made of.

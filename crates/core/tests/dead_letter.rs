@@ -88,6 +88,7 @@ fn the_first_death_is_told_in_full() {
         expiration_millis: Some(60),
         has_died: false,
         was_delivered: false,
+        keys_replaced: false,
     };
     let dead = die(
         &published(&properties, life),
@@ -133,6 +134,7 @@ fn the_first_death_is_told_in_full() {
         expiration_millis: None,
         has_died: true,
         was_delivered: false,
+        keys_replaced: false,
     };
     assert_eq!(message.life(), life);
 }
@@ -200,6 +202,26 @@ fn own_keys_are_used_with_cc_and_bcc_and_a_key_of_the_queue_alone() {
     assert_eq!(dead.routing_keys, [short("fixed")]);
     assert_eq!(dead.message.hidden_keys().count(), 0);
     assert_eq!(dead.message.routing_key(), b"fixed");
+}
+
+#[test]
+fn a_key_of_a_queue_replaces_cc_for_all_that_follows() {
+    let message = with_headers(FieldTable::new().with("CC", texts(&["cc"])));
+    let first = die(&message, "one", DeathReason::Rejected, Some("other"));
+    let second = die(&first.message, "two", DeathReason::Rejected, None);
+    let third = die(&second.message, "three", DeathReason::Rejected, None);
+    assert_eq!(second.routing_keys, [short("other")]);
+    assert_eq!(third.routing_keys, [short("other")]);
+    let deaths = vec![
+        entry(1, "rejected", "three", "dlx", &["other"]),
+        entry(1, "rejected", "two", "dlx", &["other"]),
+        entry(1, "rejected", "one", "x", &["k", "cc"]),
+    ];
+    assert_eq!(
+        third.headers.get(b"x-death"),
+        Some(&FieldValue::Array(deaths))
+    );
+    assert_eq!(third.headers.get(b"CC"), Some(&texts(&["cc"])));
 }
 
 #[test]

@@ -45,9 +45,59 @@ pub struct Effective {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target<'a> {
     Exchange,
-    /// A queue of this type.
-    Queue(&'a str),
+    Queue {
+        queue_type: &'a str,
+        /// Its arguments ask it to count attempts.
+        counts: bool,
+    },
 }
+
+/// Keys of which a queue of this type knows nothing: a policy that has one is not for it, as in RabbitMQ, whatever else
+/// it says.
+const FOREIGN_KEYS: [(&str, &[&str]); 3] = [
+    (
+        "classic",
+        &[
+            "dead-letter-strategy",
+            DELIVERY_LIMIT,
+            "initial-cluster-size",
+            "max-age",
+            "max-in-memory-bytes",
+            "max-in-memory-length",
+            "stream-max-segment-size-bytes",
+            "target-group-size",
+        ],
+    ),
+    (
+        "quorum",
+        &[
+            "initial-cluster-size",
+            "max-age",
+            "queue-mode",
+            "stream-max-segment-size-bytes",
+        ],
+    ),
+    (
+        "stream",
+        &[
+            "dead-letter-exchange",
+            "dead-letter-routing-key",
+            "dead-letter-strategy",
+            DELIVERY_LIMIT,
+            "expires",
+            "max-in-memory-bytes",
+            "max-in-memory-length",
+            "max-length",
+            "message-ttl",
+            "overflow",
+            "queue-mode",
+            "target-group-size",
+        ],
+    ),
+];
+const DELIVERY_LIMIT: &str = "delivery-limit";
+/// With it a classic queue knows of attempts, and of a limit to them.
+const ATTEMPT_COUNTING: &str = "attempt-counting";
 
 /// All policies, those of the highest priority first.
 #[derive(Debug, Default)]
@@ -112,7 +162,9 @@ impl Policies {
             Some(FieldValue::LongString(text)) => text.to_str().unwrap_or_default(),
             _ => "classic",
         };
-        self.effective(&record.vhost, Target::Queue(queue_type), &record.name)
+        let counts = record.arguments.get(b"x-attempt-counting").is_some();
+        let target = Target::Queue { queue_type, counts };
+        self.effective(&record.vhost, target, &record.name)
     }
 
     /// A queue's arguments together with what its policies say.
@@ -150,13 +202,30 @@ impl Policy {
     }
 
     fn is_for(&self, target: Target<'_>) -> bool {
-        match (self.apply_to.as_str(), target) {
-            ("all", _) | ("exchanges", Target::Exchange) | ("queues", Target::Queue(_)) => true,
-            ("classic_queues", Target::Queue(queue_type)) => queue_type == "classic",
-            ("quorum_queues", Target::Queue(queue_type)) => queue_type == "quorum",
-            ("streams", Target::Queue(queue_type)) => queue_type == "stream",
+        let Target::Queue { queue_type, counts } = target else {
+            return matches!(self.apply_to.as_str(), "all" | "exchanges");
+        };
+        let is_meant = match self.apply_to.as_str() {
+            "all" | "queues" => true,
+            "classic_queues" => queue_type == "classic",
+            "quorum_queues" => queue_type == "quorum",
+            "streams" => queue_type == "stream",
             _ => false,
-        }
+        };
+        is_meant && self.suits(queue_type, counts)
+    }
+
+    /// Whether a queue of this type knows all of its keys.
+    fn suits(&self, queue_type: &str, counts: bool) -> bool {
+        let counts = counts || self.definition.contains_key(ATTEMPT_COUNTING);
+        let mut types = FOREIGN_KEYS.iter();
+        let foreign = types.find(|(known, _)| *known == queue_type);
+        foreign.is_none_or(|(_, keys)| {
+            let mut found = keys
+                .iter()
+                .filter(|key| self.definition.contains_key(**key));
+            found.all(|key| counts && queue_type == "classic" && *key == DELIVERY_LIMIT)
+        })
     }
 }
 
@@ -204,6 +273,11 @@ mod tests {
         ShortString::try_from(text).expect("short")
     }
 
+    const fn queue_of(queue_type: &str) -> Target<'_> {
+        let counts = false;
+        Target::Queue { queue_type, counts }
+    }
+
     fn directory(policies: &[(&str, &str, Value)]) -> Directory {
         let mut directory = Directory::default();
         for (component, name, value) in policies {
@@ -238,17 +312,54 @@ mod tests {
             (
                 USER,
                 "streams",
-                json!({"pattern": ".*", "definition": {"max-length": 4}, "priority": 8, "apply-to": "streams"}),
+                json!({"pattern": ".*", "definition": {"max-age": "1h"}, "priority": 8, "apply-to": "streams"}),
             ),
         ]));
         let of = |queue_type, queue: &str| {
-            let effective = policies.effective(&name("/"), Target::Queue(queue_type), &name(queue));
+            let effective = policies.effective(&name("/"), queue_of(queue_type), &name(queue));
             effective.user.map(|policy| policy.name.clone())
         };
         assert_eq!(of("classic", "jobs.1"), Some("all".to_owned()));
         assert_eq!(of("stream", "jobs.1"), Some("streams".to_owned()));
         let elsewhere = policies.effective(&name("v"), Target::Exchange, &name("x"));
         assert!(elsewhere.user.is_none() && elsewhere.definition.is_empty());
+    }
+
+    #[test]
+    fn a_policy_with_a_key_that_a_queue_knows_nothing_of_is_not_for_it() {
+        let policies = Policies::of(&directory(&[
+            (
+                USER,
+                "limited",
+                json!({"pattern": ".*", "definition": {"max-length": 1, "delivery-limit": 5}, "priority": 2}),
+            ),
+            (
+                USER,
+                "plain",
+                json!({"pattern": ".*", "definition": {"max-length-bytes": 9}, "priority": 1}),
+            ),
+            (
+                OPERATOR,
+                "expiring",
+                json!({"pattern": ".*", "definition": {"message-ttl": 1}}),
+            ),
+        ]));
+        let counting = Target::Queue {
+            queue_type: "classic",
+            counts: true,
+        };
+        for (target, user, operator) in [
+            (queue_of("quorum"), "limited", Some("expiring")),
+            (queue_of("classic"), "plain", Some("expiring")),
+            (counting, "limited", Some("expiring")),
+            (queue_of("stream"), "plain", None),
+        ] {
+            let found = policies.effective(&name("/"), target, &name("q"));
+            let [found_user, found_operator] =
+                [found.user, found.operator].map(|policy| policy.map(|policy| policy.name.clone()));
+            assert_eq!(found_user.as_deref(), Some(user), "{target:?}");
+            assert_eq!(found_operator.as_deref(), operator, "{target:?}");
+        }
     }
 
     #[test]
@@ -269,7 +380,7 @@ mod tests {
                 }}),
             ),
         ]));
-        let effective = policies.effective(&name("/"), Target::Queue("classic"), &name("q"));
+        let effective = policies.effective(&name("/"), queue_of("quorum"), &name("q"));
         assert_eq!(
             Value::Object(effective.definition),
             json!({

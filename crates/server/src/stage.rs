@@ -538,6 +538,7 @@ fn message_of(publish: &Publish) -> Message {
         expiration_millis: publish.expiration_millis,
         has_died: false,
         was_delivered: false,
+        keys_replaced: false,
     };
     let parts = MessageParts {
         exchange: publish.exchange.as_bytes(),

@@ -221,6 +221,7 @@ impl QueueScenario {
             expiration_millis: Some(expiration_millis),
             has_died: false,
             was_delivered: false,
+            keys_replaced: false,
         };
         let messages = labels.into_iter().map(|label| {
             let label = label.to_string();
@@ -239,6 +240,7 @@ impl QueueScenario {
             expiration_millis: None,
             has_died: true,
             was_delivered: true,
+            keys_replaced: false,
         };
         let messages = labels.into_iter().map(|label| {
             let label = label.to_string();
@@ -260,6 +262,7 @@ impl QueueScenario {
             expiration_millis,
             has_died: false,
             was_delivered: false,
+            keys_replaced: false,
         };
         let message = MessageParts {
             priority,

@@ -129,6 +129,7 @@ pub(crate) fn built(
         expiration_millis,
         has_died: false,
         was_delivered: false,
+        keys_replaced: false,
     };
     Ok(Message::with_life(parts, life))
 }

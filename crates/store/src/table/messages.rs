@@ -6,7 +6,8 @@
 //!   │ exchange │ routing key │ properties as received │ body …
 //! ```
 //!
-//! Flags: persistent 1, has a priority property 2, has an expiration 4, has died 8, has hidden keys 16. With an expiration its
+//! Flags: persistent 1, has a priority property 2, has an expiration 4, has died 8, has hidden keys 16, an attempt with it failed
+//! before it came 32, its keys were replaced 64. With an expiration its
 //! milliseconds stand between the lengths and the exchange, in 8 bytes; with hidden keys behind them their count in 4 bytes,
 //! then each behind its length. The body comes last and has no length: it is never copied on its way
 //! into the batch.
@@ -32,8 +33,14 @@ const HAS_EXPIRATION: u8 = 4;
 const HAS_DIED: u8 = 8;
 const HAS_HIDDEN_KEYS: u8 = 16;
 const WAS_DELIVERED: u8 = 32;
-const KNOWN_FLAGS: u8 =
-    PERSISTENT | HAS_PRIORITY | HAS_EXPIRATION | HAS_DIED | HAS_HIDDEN_KEYS | WAS_DELIVERED;
+const KEYS_REPLACED: u8 = 64;
+const KNOWN_FLAGS: u8 = PERSISTENT
+    | HAS_PRIORITY
+    | HAS_EXPIRATION
+    | HAS_DIED
+    | HAS_HIDDEN_KEYS
+    | WAS_DELIVERED
+    | KEYS_REPLACED;
 
 /// The row up to its body; the body follows it in the store.
 pub(crate) fn encode_before_body<'a>(
@@ -49,6 +56,7 @@ pub(crate) fn encode_before_body<'a>(
         (life.expiration_millis.is_some(), HAS_EXPIRATION),
         (life.has_died, HAS_DIED),
         (life.was_delivered, WAS_DELIVERED),
+        (life.keys_replaced, KEYS_REPLACED),
         (message.hidden_keys().next().is_some(), HAS_HIDDEN_KEYS),
     ];
     let flags = flags
@@ -121,6 +129,7 @@ pub(crate) fn decode(
         expiration_millis,
         has_died: flags & HAS_DIED != 0,
         was_delivered: flags & WAS_DELIVERED != 0,
+        keys_replaced: flags & KEYS_REPLACED != 0,
     };
     let message = Message::with_hidden_keys(parts, life, &hidden_keys);
     Ok((enqueued_at, message))
@@ -208,6 +217,7 @@ mod tests {
                 expiration_millis,
                 has_died,
                 was_delivered: has_died,
+                keys_replaced: has_died && expiration_millis.is_some(),
             };
             let parts = MessageParts {
                 exchange: b"ex",
@@ -238,6 +248,7 @@ mod tests {
                 expiration_millis: Some(7),
                 has_died: true,
                 was_delivered: false,
+                keys_replaced: false,
             };
             let keys = ["one", "", "three"].map(ShortString::from_static);
             let sent = Message::with_hidden_keys(parts, life, &keys);
