@@ -1,5 +1,6 @@
 """Metrics for Prometheus: the names, types and labels that dashboards and alerts read, the same against both brokers."""
 
+import contextlib
 import re
 import urllib.error
 import urllib.request
@@ -174,6 +175,67 @@ def test_each_queue_has_a_series_of_its_own(broker, api, vhost, scrape):
     info = scrape("/metrics/per-object").of("rabbitmq_queue_info", **of_queue)
     assert info[0][0]["queue_type"] == "rabbit_classic_queue"
     connection.close()
+
+
+@pytest.mark.parametrize("prefix", ["rabbitmq_", "rabbitmq_detailed_"])
+def test_each_channel_and_connection_has_series_of_its_own(broker, api, vhost, scrape, prefix):
+    families = "channel_metrics channel_exchange_metrics channel_queue_metrics connection_coarse_metrics connection_metrics"
+    detailed = "/metrics/detailed?" + "&".join(f"family={family}" for family in families.split())
+    path = "/metrics/per-object" if prefix == "rabbitmq_" else detailed
+    parameters = pika.ConnectionParameters(
+        broker.host, broker.port, vhost, pika.PlainCredentials(api.user, api.password), socket_timeout=5
+    )
+    with contextlib.closing(pika.BlockingConnection(parameters)) as connection:
+        channel = connection.channel()
+        channel.queue_declare("q")
+        channel.confirm_delivery()
+        for _ in range(3):
+            channel.basic_publish("", "q", b"1")
+        channel.basic_publish("amq.topic", "nowhere", b"1")
+        channel.basic_get("q")
+        channel.basic_qos(prefetch_count=17)
+        channel.basic_consume("q", lambda *_: None)
+
+        def ours():
+            """The channel is the one that has told of this vhost."""
+            connection.process_data_events(time_limit=0.2)
+            page = scrape(path)
+            published = page.of(f"{prefix}channel_messages_published_total", vhost=vhost)
+            return page, {known["channel"] for known, _ in published}
+
+        eventually(lambda: len(ours()[1]) == 1 and value(*ours(), "consumer_prefetch") == 17, "counted", "")
+        eventually(lambda: value(*ours(), "channel_messages_unacked") == 3, "delivered", "")
+        page, pids = ours()
+        for family, kind, wanted in [
+            ("channel_consumers", "gauge", 1),
+            ("channel_messages_unconfirmed", "gauge", 0),
+            ("channel_messages_uncommitted", "gauge", 0),
+            ("channel_acks_uncommitted", "gauge", 0),
+            ("channel_messages_published_total", "counter", 4),
+            ("channel_messages_confirmed_total", "counter", 4),
+            ("channel_messages_unroutable_returned_total", "counter", 0),
+            ("channel_messages_unroutable_dropped_total", "counter", 1),
+            ("channel_get_ack_total", "counter", 1),
+            ("channel_messages_delivered_ack_total", "counter", 2),
+            ("channel_messages_acked_total", "counter", 0),
+        ]:
+            assert page.types[f"{prefix}{family}"] == kind, family
+            assert value(page, pids, family) == wanted, family
+        for family, kind in {
+            "connection_incoming_bytes_total": "counter",
+            "connection_outgoing_packets_total": "counter",
+            "connection_channels": "gauge",
+        }.items():
+            assert page.types[f"{prefix}{family}"] == kind, family
+            series = page.of(f"{prefix}{family}")
+            assert any(set(known) == {"channel"} and count > 0 for known, count in series), series
+
+
+def value(page, pids, family):
+    """Of RabbitMQ's series of every exchange and queue the sum."""
+    [pid] = pids
+    found = [series for series in page.series if series[0].endswith(f"_{family}") and series[1].get("channel") == pid]
+    return sum(count for *_, count in found)
 
 
 def test_only_what_is_asked_for_is_told_in_detail(vhost, scrape):

@@ -131,6 +131,23 @@ management.definitions.require_json_extension = true
         assert api.put("operator-policies/%2F/p", {"pattern": "", "definition": {"expires": 1}}).status == 405
 
 
+def test_without_rates_nothing_has_message_stats(tmp_path):
+    with running(tmp_path, "management.rates_mode = none\n") as own, contextlib.closing(own.connect()) as connection:
+        channel = connection.channel()
+        channel.queue_declare("q")
+        channel.basic_publish("", "q", b"x")
+        channel.exchange_declare("x", "fanout")
+        channel.basic_publish("x", "", b"x")
+        channel.basic_get("q")
+        api = own.api()
+        assert api.get("overview").json["message_stats"] == {}
+        assert api.get("queues/%2F/q").json["messages"] == 1
+        for path in ("queues/%2F/q", "exchanges/%2F/x", "vhosts/%2F"):
+            assert "message_stats" not in api.get(path).json, path
+        [shown] = api.get("channels").json
+        assert shown["messages_unacknowledged"] == 1 and "message_stats" not in shown
+
+
 def test_the_version_that_clients_are_told_is_told_everywhere(tmp_path):
     with running(tmp_path, arguments=["--compat-version", "4.1.2"]) as own:
         api = own.api()

@@ -1,8 +1,8 @@
 //! The command line: the flags of the table of settings, and what can be done beside running a broker.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::config::Given;
 
@@ -19,6 +19,22 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     pub(crate) given: Given,
+}
+
+impl Arguments {
+    /// The help with every setting, if these words ask for it.
+    pub(crate) fn help_asked_for(words: &[OsString]) -> Option<String> {
+        let words: Vec<&str> = words
+            .iter()
+            .skip(1)
+            .filter_map(|word| word.to_str())
+            .collect();
+        if words != ["help", "settings"] && words != ["--help-all"] {
+            return None;
+        }
+        let mut all = Self::command().mut_args(|arg| arg.hide(false));
+        Some(all.render_long_help().to_string())
+    }
 }
 
 /// What can be done beside running a broker.
@@ -102,6 +118,7 @@ Examples:
   leveret config check --config leveret.conf    what is wrong with them
   leveret storage stat /var/lib/leveret         what a stopped broker has stored
   leveret repair /var/lib/leveret               save what is whole of a damaged directory
+  leveret help settings                         every option there is, 100 more than here
 
 Environment:
   every option has a variable, LEVERET_ and its name, such as LEVERET_DATA_DIR; those with a name of

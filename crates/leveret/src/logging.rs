@@ -96,6 +96,7 @@ impl Plan {
                 .log_file_rotation_date
                 .as_ref()
                 .map(|LogMoments(at)| *at),
+            packs: settings.log_file_rotation_compress,
         };
         let console = settings.log_console || console_only || path.is_none();
         let to = settings.log_to.unwrap_or(to);

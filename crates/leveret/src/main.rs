@@ -44,6 +44,10 @@ fn main() -> ExitCode {
     }
     let words: Vec<OsString> = env::args_os().collect();
     let as_rabbitmq = rabbitmq_server::is_called(words.first());
+    if let Some(help) = Arguments::help_asked_for(&words) {
+        print!("{help}");
+        return ExitCode::SUCCESS;
+    }
     let arguments = Arguments::parse_from(words);
     match &arguments.command {
         None => serve(&arguments, as_rabbitmq),

@@ -39,31 +39,34 @@ fn refused(data_dir: &Path, listen: &str) -> String {
 struct Running {
     child: Child,
     log: BufReader<std::process::ChildStderr>,
+    /// What was read of the log.
+    seen: String,
 }
 
 impl Running {
     fn start(mut command: Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().expect("it runs");
         let log = BufReader::new(child.stderr.take().expect("piped"));
-        let mut running = Self { child, log };
+        let seen = String::new();
+        let mut running = Self { child, log, seen };
         running.wait_for("Server startup complete");
         running
     }
 
     #[track_caller]
     fn wait_for(&mut self, text: &str) -> String {
-        let mut seen = String::new();
         loop {
             let mut line = String::new();
             assert_ne!(
                 self.log.read_line(&mut line).expect("a log"),
                 0,
-                "no {text:?} in:\n{seen}"
+                "no {text:?} in:\n{}",
+                self.seen
             );
+            self.seen.push_str(&line);
             if line.contains(text) {
                 return line;
             }
-            seen.push_str(&line);
         }
     }
 
@@ -88,15 +91,21 @@ impl Drop for Running {
     }
 }
 
-#[test]
-fn help_is_a_page_with_every_option_and_exit_code() {
+fn help(words: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_leveret"))
-        .arg("--help")
+        .args(words)
         .output()
         .expect("it runs");
     let text = String::from_utf8(output.stdout).expect("text");
-    assert!(output.status.success());
+    assert!(output.status.success(), "{text}");
+    text
+}
+
+#[test]
+fn help_is_a_page_with_the_usual_options_and_exit_codes() {
+    let text = help(&["--help"]);
     for option in [
+        "--config",
         "--data-dir",
         "--storage",
         "--storage-sync",
@@ -108,25 +117,37 @@ fn help_is_a_page_with_every_option_and_exit_code() {
         "--definitions",
         "--default-user",
         "--node-name",
+        "--ports-file",
+        "--log-level",
+        "--version",
+        "Exit codes:",
+        "Examples:",
+        "LEVERET_DATA_DIR",
+        "leveret help settings",
+    ] {
+        assert!(text.contains(option), "no {option} in:\n{text}");
+    }
+    assert!(text.lines().count() < 110, "longer than a page:\n{text}");
+}
+
+#[test]
+fn help_settings_has_every_option() {
+    let text = help(&["help", "settings"]);
+    for option in [
+        "--data-dir",
         "--loopback-users",
         "--max-message-size",
         "--auth-mechanisms",
         "--connection-max",
         "--channel-max-per-node",
-        "--ports-file",
-        "--log-level",
+        "--tls-cert",
+        "--rates-mode",
         "--log-format",
-        "--version",
+        "--log-syslog-host",
     ] {
         assert!(text.contains(option), "no {option} in:\n{text}");
     }
-    assert!(
-        text.contains("Exit codes:")
-            && text.contains("Examples:")
-            && text.contains("LEVERET_DATA_DIR"),
-        "{text}"
-    );
-    assert!(text.lines().count() < 600, "longer than ten pages:\n{text}");
+    assert_eq!(help(&["--help-all"]), text);
 }
 
 #[test]
@@ -171,7 +192,8 @@ fn a_weaker_sync_mode_is_warned_of_in_one_line_at_start() {
                 warnings.push(line);
             }
         }
-        Running { child, log }.terminate();
+        let seen = String::new();
+        Running { child, log, seen }.terminate();
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(
             warnings[0].contains(words) && warnings[0].contains("power cut"),
@@ -188,6 +210,7 @@ fn a_broker_in_memory_runs_without_a_directory_and_leaves_none() {
     command.args(["--storage", "memory"]);
     let mut running = Running::start(command);
     assert_eq!(running.terminate(), Some(0));
+    assert!(!running.seen.contains("[error]"), "{}", running.seen);
     assert!(!data_dir.exists(), "{}", data_dir.display());
 }
 

@@ -1,5 +1,6 @@
 //! Metrics for Prometheus: sums of the node, or one series per object.
 
+mod connections;
 mod detailed;
 mod protocol;
 
@@ -11,11 +12,13 @@ use leveret_core::{ids::Timestamp, queue::Report};
 use leveret_runtime::QueueHandle;
 use std::sync::Arc;
 
+use self::connections::Live;
 use crate::{
     metrics_text::{
         Kind::{self, Counter, Gauge, Untyped},
         Page,
     },
+    node::Node,
     resource::{
         logins,
         memory::Breakdown,
@@ -149,12 +152,17 @@ const COUNTERS: [OfQueue; 8] = [
     }),
 ];
 
-pub(crate) fn answer(api: &Api, path: &str, query: Option<&str>) -> Response<Body> {
+pub(crate) async fn answer(
+    node: &Node,
+    api: &Api,
+    path: &str,
+    query: Option<&str>,
+) -> Response<Body> {
     let place = api.settings.metrics_path.trim_end_matches('/');
     let text = match path.trim_end_matches('/').strip_prefix(place) {
-        Some("") => page(api, api.settings.metrics_per_object),
-        Some("/per-object") => page(api, true),
-        Some("/detailed") => detailed::page(api, query.unwrap_or_default()),
+        Some("") if !api.settings.metrics_per_object => page(api, None),
+        Some("" | "/per-object") => page(api, Some((node, Live::asked(api).await))),
+        Some("/detailed") => detailed::page(node, api, query.unwrap_or_default()).await,
         Some("/memory-breakdown") => memory(api),
         Some(_) | None => {
             let mut response = Response::new(Body::from("Not Found"));
@@ -184,7 +192,9 @@ fn queues(api: &Api) -> Vec<(Arc<QueueHandle>, Report)> {
     list
 }
 
-fn page(api: &Api, per_object: bool) -> String {
+/// Sums, or the series of every object.
+fn page(api: &Api, objects: Option<(&Node, Live)>) -> String {
+    let per_object = objects.is_some();
     let mut page = Page::default();
     let queues = queues(api);
     let endpoint = if per_object {
@@ -209,8 +219,13 @@ fn page(api: &Api, per_object: bool) -> String {
         Counter,
         per_object,
     );
-    if per_object {
+    if let Some((node, live)) = &objects {
         of_each_queue(api, &mut page, "rabbitmq_", &queues);
+        for family in connections::FAMILIES {
+            live.put(node, &mut page, "rabbitmq_", family, &|_| true);
+        }
+    } else {
+        of_all_channels(api, &mut page, &queues);
     }
     churn(api, &mut page, "rabbitmq_");
     totals(api, &mut page, &queues);
@@ -333,6 +348,31 @@ fn of_each_queue(api: &Api, page: &mut Page, prefix: &str, queues: &Queues) {
             ("membership", "leader"),
         ];
         page.series(&name, &labels, 1);
+    }
+}
+
+/// Sums over channels, as far as they need not be asked.
+fn of_all_channels(api: &Api, page: &mut Page, queues: &Queues) {
+    let unacked = queues.iter().map(|(_, report)| report.depth.unacked);
+    let consumers = queues.iter().map(|(_, report)| report.consumers as u64);
+    for (name, help, value) in [
+        (
+            "channel_consumers",
+            "Consumers on channels",
+            consumers.sum(),
+        ),
+        (
+            "channel_messages_unacked",
+            "Messages delivered but not yet acknowledged",
+            unacked.sum(),
+        ),
+        (
+            "connection_channels",
+            "Channels on connections",
+            api.broker.connection_counts().1,
+        ),
+    ] {
+        page.single(&format!("rabbitmq_{name}"), Gauge, help, value);
     }
 }
 

@@ -103,7 +103,7 @@ pub struct HttpSettings {
     pub body_bytes_max: usize,
     /// Headers of every answer, in place of those that are sent otherwise.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// RabbitMQ's word for which rates tools are shown.
+    /// RabbitMQ's word for which rates tools are shown; with `none` no object has `message_stats`.
     pub rates_mode: &'static str,
     /// Every request is answered as if it asked for no statistics.
     pub disable_stats: bool,
@@ -163,6 +163,11 @@ impl Api {
             started: Instant::now(),
             rates: Rates::default(),
         }
+    }
+
+    /// Whether objects have `message_stats`.
+    pub(crate) fn has_message_stats(&self) -> bool {
+        self.settings.rates_mode != "none"
     }
 }
 
@@ -229,7 +234,10 @@ fn serve(listener: BoundListener, router: Router, head_timeout: Duration) -> Joi
 
 async fn scrape(State(node): State<Arc<Node>>, request: http::Request<Body>) -> Response<Body> {
     match node.api() {
-        Some(api) => metrics::answer(&api, request.uri().path(), request.uri().query()),
+        Some(api) => {
+            let uri = request.uri();
+            metrics::answer(&node, &api, uri.path(), uri.query()).await
+        }
         None => reply::response(Err(Refused::stopped()), Sent::default()),
     }
 }

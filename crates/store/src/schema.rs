@@ -64,6 +64,7 @@ const SMALL: &str = DEFAULT_COLUMN_FAMILY_NAME;
 /// What RocksDB said while it opened.
 #[derive(Debug, Default)]
 pub(crate) struct OpenNotes {
+    in_memory: bool,
     done: AtomicBool,
     dropped_bytes: AtomicU64,
 }
@@ -76,6 +77,11 @@ impl OpenNotes {
 
     fn hear(&self, level: LogLevel, text: &str) {
         match level {
+            // Before it makes its directory RocksDB lists it, for a dump of what is there.
+            LogLevel::Error
+                if self.in_memory
+                    && !self.done.load(Ordering::Relaxed)
+                    && text.contains("Error when reading") => {}
             LogLevel::Error | LogLevel::Fatal => tracing::error!(target: "rocksdb", "{text}"),
             LogLevel::Warn => {
                 if !self.done.load(Ordering::Relaxed) {
@@ -133,7 +139,10 @@ pub(crate) fn open(
         false,
         cache.clone(),
     );
-    let notes = Arc::new(OpenNotes::default());
+    let notes = Arc::new(OpenNotes {
+        in_memory: env.is_some(),
+        ..OpenNotes::default()
+    });
     // What is in the log is put back into memory. A buffer that fills meanwhile would be written to a table file there and
     // then, and whoever starts the broker would wait for it.
     let replayed = log_bytes(path).unwrap_or(0);

@@ -4,6 +4,27 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use super::{setting::Row, table::ROWS};
 
+/// Settings that `--help` shows; all of them are in `leveret help settings`.
+const SHOWN_FIRST: [&str; 17] = [
+    "config",
+    "data_dir",
+    "storage",
+    "storage_sync",
+    "memory_limit",
+    "disk_free_limit",
+    "listen",
+    "http_listen",
+    "metrics_listen",
+    "ports_file",
+    "node_name",
+    "definitions",
+    "default_user",
+    "default_pass",
+    "loopback_users",
+    "log_level",
+    "log_file",
+];
+
 /// What the command line says of settings: values as they were given, lists with commas between their members.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Given(Vec<(&'static Row, String)>);
@@ -55,6 +76,7 @@ fn flag(row: &'static Row) -> Arg {
         .value_name(row.value_name)
         .help(help(row))
         .help_heading(row.section)
+        .hide(!SHOWN_FIRST.contains(&row.name))
         .allow_hyphen_values(true)
         .value_parser(allowed);
     if row.is_switch {
@@ -78,4 +100,16 @@ fn help(row: &Row) -> String {
         help.push_str(&format!(" [env: {}]", key.pattern));
     }
     help
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_first_are_settings() {
+        for name in SHOWN_FIRST {
+            assert!(ROWS.iter().any(|row| row.name == name), "{name}");
+        }
+    }
 }

@@ -865,7 +865,8 @@ settings! {
             default_words: "no-referrer",
             keys: &[key("management.headers.referrer_policy")],
         }
-        /// Which rates tools are told that they are shown: all are there in any case
+        /// Which rates the HTTP API shows: with `none` queues, exchanges, channels and vhosts are without `message_stats`;
+        /// `detailed` shows what `basic` does
         rates_mode: RatesMode {
             value_name: "MODE",
             default: "basic",
@@ -993,6 +994,12 @@ settings! {
             value_name: "MOMENTS",
             default_words: "none",
             keys: &[key("log.file.rotation.date")],
+        }
+        /// Whether files that are put aside are packed with gzip: `leveret.log.0.gz`
+        log_file_rotation_compress: bool {
+            value_name: "BOOL",
+            default: "false",
+            keys: &[key("log.file.rotation.compress")],
         }
         /// Whether every line is published to the exchange `amq.rabbitmq.log` of the default vhost, with its level as key
         log_exchange: bool {

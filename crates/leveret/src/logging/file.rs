@@ -6,9 +6,11 @@ use std::{
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
+    thread::{self, JoinHandle},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use flate2::{Compression, write::GzEncoder};
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::syslog::Moment;
@@ -25,6 +27,8 @@ pub(super) struct Rotation {
     pub(super) kept: u32,
     /// Moments at which it is.
     pub(super) at: Option<Moments>,
+    /// Those that are kept are packed with gzip.
+    pub(super) packs: bool,
 }
 
 /// The file in use.
@@ -40,6 +44,8 @@ struct Open {
     file: File,
     /// When it is put aside, if it has lines then: seconds since 1970.
     until_secs: Option<u64>,
+    /// The thread that packs the file before.
+    packing: Option<JoinHandle<()>>,
 }
 
 impl LogFile {
@@ -51,6 +57,7 @@ impl LogFile {
         let open = Mutex::new(Open {
             file: open(&path)?,
             until_secs: rotation.at.map(|at| at.next_after(now_secs())),
+            packing: None,
         });
         Ok(Self {
             path,
@@ -66,7 +73,11 @@ impl LogFile {
 
     fn write_line_at(&self, line: &[u8], now_secs: u64) -> io::Result<()> {
         let mut open_now = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let Open { file, until_secs } = &mut *open_now;
+        let Open {
+            file,
+            until_secs,
+            packing,
+        } = &mut *open_now;
         let known = file.metadata()?;
         let at_path = fs::metadata(&self.path);
         let is_ours =
@@ -81,7 +92,7 @@ impl LogFile {
         }
         let goes = is_full || is_over && known.len() > 0;
         if is_ours && goes {
-            self.put_aside()?;
+            self.put_aside(packing)?;
         }
         if !is_ours || goes {
             *file = open(&self.path)?;
@@ -89,19 +100,52 @@ impl LogFile {
         file.write_all(line)
     }
 
-    /// `log` becomes `log.0`, `log.0` becomes `log.1`; the oldest goes.
-    fn put_aside(&self) -> io::Result<()> {
+    /// `log` becomes `log.0`, `log.0` becomes `log.1`; the oldest goes. Packed, they are `log.0.gz` and so on.
+    fn put_aside(&self, packing: &mut Option<JoinHandle<()>>) -> io::Result<()> {
         let Some(oldest) = self.rotation.kept.checked_sub(1) else {
             return fs::remove_file(&self.path);
         };
-        for number in (0..oldest).rev() {
-            let from = numbered(&self.path, number);
-            if from.exists() {
-                fs::rename(from, numbered(&self.path, number + 1))?;
+        if let Some(before) = packing.take() {
+            // It packs under the name that is about to change. One that panicked has left its file as it was.
+            let _ = before.join();
+        }
+        for form in [numbered, packed] {
+            // What is there of the other form, from before the setting was changed, makes room too.
+            let _ = fs::remove_file(form(&self.path, oldest));
+            for number in (0..oldest).rev() {
+                let from = form(&self.path, number);
+                if from.exists() {
+                    fs::rename(from, form(&self.path, number + 1))?;
+                }
             }
         }
-        fs::rename(&self.path, numbered(&self.path, 0))
+        let newest = numbered(&self.path, 0);
+        fs::rename(&self.path, &newest)?;
+        if self.rotation.packs {
+            let to = packed(&self.path, 0);
+            let work = move || {
+                // Without space, say, it stays as it is: there is nowhere to tell of it but this log.
+                let _ = pack(&newest, &to);
+            };
+            let thread = thread::Builder::new().name("log-packer".to_owned());
+            *packing = thread.spawn(work).ok();
+        }
+        Ok(())
     }
+}
+
+/// Puts a packed copy in the place of a file; at every moment one of the two is whole.
+fn pack(from: &Path, to: &Path) -> io::Result<()> {
+    let mut unfinished = to.as_os_str().to_owned();
+    unfinished.push(".new");
+    let unfinished = PathBuf::from(unfinished);
+    let mut options = OpenOptions::new();
+    options.create(true).write(true).truncate(true).mode(MODE);
+    let mut packer = GzEncoder::new(options.open(&unfinished)?, Compression::default());
+    io::copy(&mut File::open(from)?, &mut packer)?;
+    packer.finish()?.sync_all()?;
+    fs::rename(&unfinished, to)?;
+    fs::remove_file(from)
 }
 
 fn now_secs() -> u64 {
@@ -193,6 +237,12 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
     name.into()
 }
 
+fn packed(path: &Path, number: u32) -> PathBuf {
+    let mut name = numbered(path, number).into_os_string();
+    name.push(".gz");
+    name.into()
+}
+
 /// One line on its way.
 #[derive(Debug)]
 pub(super) struct LineWriter<'a>(&'a LogFile);
@@ -218,6 +268,9 @@ impl<'a> MakeWriter<'a> for LogFile {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
     use tempfile::TempDir;
 
     use super::*;
@@ -238,7 +291,7 @@ mod tests {
         let (_dir, path, log) = in_new_directory(Rotation {
             bytes_max: Some(8),
             kept: 2,
-            at: None,
+            ..Rotation::default()
         });
         for number in 1..=9 {
             log.write_line(format!("no {number}\n").as_bytes())
@@ -249,6 +302,42 @@ mod tests {
         assert_eq!(lines(&numbered(&path, 0)), "no 8\n");
         assert_eq!(lines(&numbered(&path, 1)), "no 7\n");
         assert!(!numbered(&path, 2).exists());
+    }
+
+    #[test]
+    fn what_is_put_aside_is_packed_if_it_should_be() {
+        let (_dir, path, log) = in_new_directory(Rotation {
+            bytes_max: Some(8),
+            kept: 3,
+            packs: true,
+            ..Rotation::default()
+        });
+        fs::write(numbered(&path, 0), "not packed\n").expect("written");
+        for number in 1..=3 {
+            log.write_line(format!("no {number}\n").as_bytes())
+                .expect("written");
+        }
+        let packing = log.open.lock().expect("no panic").packing.take();
+        packing.expect("the last one").join().expect("it ended");
+        let unpacked = |number| {
+            let file = File::open(packed(&path, number)).expect("there");
+            let mut text = String::new();
+            GzDecoder::new(file)
+                .read_to_string(&mut text)
+                .expect("whole");
+            text
+        };
+        assert_eq!(lines(&path), "no 3\n");
+        assert_eq!(
+            (unpacked(0), unpacked(1)),
+            ("no 2\n".into(), "no 1\n".into())
+        );
+        assert_eq!(lines(&numbered(&path, 2)), "not packed\n");
+        for number in [0, 1] {
+            assert!(!numbered(&path, number).exists());
+        }
+        let there = fs::metadata(packed(&path, 0)).expect("there");
+        assert_eq!(there.mode() & 0o7777, MODE);
     }
 
     #[test]
@@ -291,7 +380,7 @@ mod tests {
         let (_dir, path, log) = in_new_directory(Rotation {
             bytes_max: Some(8),
             kept: 0,
-            at: None,
+            ..Rotation::default()
         });
         log.write_line(b"first\n").expect("written");
         log.write_line(b"second\n").expect("written");

@@ -2,12 +2,16 @@
 
 use regex::RegexBuilder;
 
-use super::{COUNTERS, GAUGES, OfQueue, auth_attempts, churn, identity, of_each_queue, of_queues};
+use super::{
+    COUNTERS, GAUGES, OfQueue, auth_attempts, churn, connections, connections::Live, identity,
+    of_each_queue, of_queues,
+};
 use crate::{
     metrics_text::{
         Kind::{Counter, Gauge},
         Page,
     },
+    node::Node,
     server::Api,
 };
 
@@ -29,7 +33,7 @@ const FILTER_BYTES_MAX: usize = 256 * 1024;
 const PREFIX: &str = "rabbitmq_detailed_";
 const QUEUE_PREFIX: &str = "rabbitmq_detailed_queue_";
 
-pub(super) fn page(api: &Api, query: &str) -> String {
+pub(super) async fn page(node: &Node, api: &Api, query: &str) -> String {
     let query: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes())
         .into_owned()
         .collect();
@@ -41,6 +45,11 @@ pub(super) fn page(api: &Api, query: &str) -> String {
     if families.is_empty() {
         families.extend(BY_DEFAULT);
     }
+    let asks_connections = |family: &&str| connections::FAMILIES.contains(family);
+    let live = match families.iter().find(|family| asks_connections(family)) {
+        Some(_) => Some(Live::asked(api).await),
+        None => None,
+    };
     let is_meant = |vhost: &str| vhosts.is_empty() || vhosts.contains(&vhost);
     let pattern = asked("queue").first().map(|pattern| {
         let built = RegexBuilder::new(pattern)
@@ -104,7 +113,11 @@ pub(super) fn page(api: &Api, query: &str) -> String {
             "exchange_names" => exchanges_there(api, &mut page, "name", &is_meant),
             "exchange_bindings" => exchanges_there(api, &mut page, "bindings", &is_meant),
             // Families of what is none here are empty.
-            _ => {}
+            other => {
+                if let Some(live) = &live {
+                    live.put(node, &mut page, PREFIX, other, &is_meant);
+                }
+            }
         }
     }
     page.into_text()

@@ -98,7 +98,7 @@ fn shown(
     let key = format!("channel {name} {}", channel.key.opening);
     let (counters, published) = (&channel.counters, &channel.published);
     let facts = &connection.facts;
-    json!({
+    let mut object = json!({
         "name": name,
         "number": channel.key.channel,
         "node": api.broker.node().name,
@@ -121,6 +121,9 @@ fn shown(
         "reductions_details": {"rate": 0.0},
         "garbage_collection": garbage_collection(),
         "connection_details": connections::details(connection),
-        "message_stats": message_stats(api, request, &key, counters, published),
-    })
+    });
+    if api.has_message_stats() {
+        object["message_stats"] = message_stats(api, request, &key, counters, published);
+    }
+    object
 }

@@ -144,7 +144,9 @@ fn counted(api: &Api, request: &Request, vhost: &VhostHandle, record: &ExchangeR
         if let Some(policy) = vhost.exchange_policy(&record.name) {
             fields.insert("policy".to_owned(), policy.into());
         }
-        if let Some((publish_in, publish_out)) = vhost.exchange_counts(&record.name) {
+        if api.has_message_stats()
+            && let Some((publish_in, publish_out)) = vhost.exchange_counts(&record.name)
+        {
             let mut stats = Map::new();
             let key = format!("exchange {} {}", record.vhost, record.name);
             let counts = [("publish_in", publish_in), ("publish_out", publish_out)];

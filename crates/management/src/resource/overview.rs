@@ -66,7 +66,12 @@ pub(crate) fn show(api: &Api, visitor: &Visitor, request: &Request) -> Result<Re
         "is_op_policy_updating_enabled": !api.settings.operator_policies_are_fixed,
         "require_definition_json_extension": api.settings.definitions_need_json_extension,
         "statistics_db_event_queue": 0,
-        "message_stats": totals.message_stats(api, request, &key),
+        // Tools take an answer without it for a refusal.
+        "message_stats": if api.has_message_stats() {
+            totals.message_stats(api, request, &key)
+        } else {
+            json!({})
+        },
         "queue_totals": queue_totals,
         "churn_rates": churn(api),
     });

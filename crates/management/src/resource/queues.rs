@@ -261,14 +261,16 @@ pub(crate) fn shown(api: &Api, request: &Request, record: &QueueRecord) -> Optio
         request.age("lengths"),
     );
     of_type(api, fields, &handle, &report);
-    let mut message_stats = Map::new();
-    api.rates.put_with(
-        &mut message_stats,
-        &key,
-        &of_counters(&report.counters),
-        request.age("msg_rates"),
-    );
-    fields.insert("message_stats".to_owned(), message_stats.into());
+    if api.has_message_stats() {
+        let mut message_stats = Map::new();
+        api.rates.put_with(
+            &mut message_stats,
+            &key,
+            &of_counters(&report.counters),
+            request.age("msg_rates"),
+        );
+        fields.insert("message_stats".to_owned(), message_stats.into());
+    }
     Some(object)
 }
 
@@ -459,10 +461,12 @@ impl Totals {
     ) {
         api.rates
             .put_with(object, key, &self.depths(), request.age("lengths"));
-        object.insert(
-            "message_stats".to_owned(),
-            self.message_stats(api, request, key),
-        );
+        if api.has_message_stats() {
+            object.insert(
+                "message_stats".to_owned(),
+                self.message_stats(api, request, key),
+            );
+        }
     }
 
     pub(crate) fn message_stats(&self, api: &Api, request: &Request, key: &str) -> Value {
