@@ -72,6 +72,58 @@ def error(answer):
 # Who asks
 
 
+NOWHERE = "conformance-no-such-vhost"
+OBJECT_NOT_FOUND = (404, "Object Not Found", "Not Found")
+NO_VHOST = (404, "not_found", "vhost_not_found")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "told"),
+    [
+        ("get", f"queues/{NOWHERE}", OBJECT_NOT_FOUND),
+        ("get", f"queues/{NOWHERE}/q", OBJECT_NOT_FOUND),
+        ("delete", f"queues/{NOWHERE}/q", OBJECT_NOT_FOUND),
+        ("delete", f"queues/{NOWHERE}/q/contents", OBJECT_NOT_FOUND),
+        ("put", f"queues/{NOWHERE}/q", NO_VHOST),
+        ("get", f"exchanges/{NOWHERE}/x", OBJECT_NOT_FOUND),
+        ("put", f"exchanges/{NOWHERE}/x", NO_VHOST),
+        ("get", f"policies/{NOWHERE}", OBJECT_NOT_FOUND),
+        ("delete", f"policies/{NOWHERE}/p", OBJECT_NOT_FOUND),
+        ("get", f"vhost-limits/{NOWHERE}", OBJECT_NOT_FOUND),
+        ("get", f"consumers/{NOWHERE}", OBJECT_NOT_FOUND),
+        ("get", f"vhosts/{NOWHERE}/connections", OBJECT_NOT_FOUND),
+        ("put", f"permissions/{NOWHERE}/guest", (400, "bad_request", "vhost_or_user_not_found")),
+        ("put", f"topic-permissions/{NOWHERE}/guest", (400, "bad_request", "vhost_or_user_not_found")),
+    ],
+)
+def test_a_vhost_that_is_not_there_is_told_as_the_request_has_it(api, method, path, told):
+    answer = getattr(api, method)(path, *([{}] if method == "put" else []))
+    assert error(answer) == told
+
+
+def test_bindings_of_what_is_not_there_are_none(api, vhost):
+    for path in ("e/no-exchange/q/no-queue", "e/amq.topic/q/no-queue", "e/no-exchange/e/amq.topic"):
+        answer = api.get(f"bindings/{vhost}/{path}")
+        assert (answer.status, answer.json) == (200, []), path
+    answer = api.get(f"exchanges/{vhost}/no-exchange/bindings/source")
+    assert (answer.status, answer.json) == (200, [])
+
+
+def test_every_key_that_is_missing_is_named(api, vhost):
+    for path, keys in {
+        f"policies/{vhost}/p": "{key_missing,pattern},{key_missing,definition}",
+        f"permissions/{vhost}/guest": "{key_missing,configure},{key_missing,write},{key_missing,read}",
+        f"topic-permissions/{vhost}/guest": "{key_missing,exchange},{key_missing,write},{key_missing,read}",
+    }.items():
+        assert error(api.put(path, {})) == (400, "bad_request", f"[{keys}]")
+    keys = ("routing_key", "properties", "payload", "payload_encoding")
+    wanted = ",\n ".join(f"{{key_missing,{key}}}" for key in keys)
+    assert error(api.post(f"exchanges/{vhost}/amq.topic/publish", {})) == (400, "bad_request", f"[{wanted}]")
+    api.put(f"queues/{vhost}/q")
+    wanted = "[{key_missing,ackmode},{key_missing,count},{key_missing,encoding}]"
+    assert error(api.post(f"queues/{vhost}/q/get", {})) == (400, "bad_request", wanted)
+
+
 def test_whoami(api, user):
     assert api.get("whoami").json["tags"] == ["administrator"]
     somebody = user("management,x")

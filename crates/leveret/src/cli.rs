@@ -118,7 +118,7 @@ Examples:
   leveret config check --config leveret.conf    what is wrong with them
   leveret storage stat /var/lib/leveret         what a stopped broker has stored
   leveret repair /var/lib/leveret               save what is whole of a damaged directory
-  leveret help settings                         every option there is, 100 more than here
+  leveret help settings                         every option there is, a hundred more than here
 
 Environment:
   every option has a variable, LEVERET_ and its name, such as LEVERET_DATA_DIR; those with a name of

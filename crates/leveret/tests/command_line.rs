@@ -113,7 +113,6 @@ fn help_is_a_page_with_the_usual_options_and_exit_codes() {
         "--disk-free-limit",
         "--listen",
         "--http-listen",
-        "--metrics-listen",
         "--definitions",
         "--default-user",
         "--node-name",

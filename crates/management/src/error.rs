@@ -1,9 +1,12 @@
 //! Why a request is refused, as status and body.
 
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use leveret_core::{directory::DirectoryError, refusal::Refusal};
 use leveret_wire::reply_code::ReplyCode;
 use serde_json::{Value, json};
+
+/// Columns of a line that Erlang prints.
+const ERLANG_COLUMNS: usize = 80;
 
 /// A request that is not carried out.
 #[derive(Debug, Clone)]
@@ -14,6 +17,8 @@ pub(crate) struct Refused {
     pub(crate) asks_for_login: bool,
     /// What the path can do, of a method it cannot.
     pub(crate) allow: Option<String>,
+    /// The path names a vhost that is not there.
+    pub(crate) names_no_vhost: bool,
 }
 
 impl Refused {
@@ -23,6 +28,7 @@ impl Refused {
             body: None,
             asks_for_login: false,
             allow: None,
+            names_no_vhost: false,
         }
     }
 
@@ -45,7 +51,21 @@ impl Refused {
 
     /// A mandatory key is missing.
     pub(crate) fn key_missing(key: &str) -> Self {
-        Self::bad_request(format!("[{{key_missing,{key}}}]"))
+        Self::keys_missing(&[key])
+    }
+
+    /// Mandatory keys are missing: the list as Erlang prints it, which is one line as long as it fits.
+    pub(crate) fn keys_missing(keys: &[&str]) -> Self {
+        let keys: Vec<String> = keys
+            .iter()
+            .map(|key| format!("{{key_missing,{key}}}"))
+            .collect();
+        let line = format!("[{}]", keys.join(","));
+        Self::bad_request(if line.len() < ERLANG_COLUMNS {
+            line
+        } else {
+            format!("[{}]", keys.join(",\n "))
+        })
     }
 
     /// No such path or object.
@@ -56,6 +76,23 @@ impl Refused {
     /// What the request speaks of is missing.
     pub(crate) fn missing(reason: impl Into<Value>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", reason)
+    }
+
+    /// The path names a vhost that is not there.
+    pub(crate) fn no_vhost() -> Self {
+        Self {
+            names_no_vhost: true,
+            ..Self::missing("vhost_not_found")
+        }
+    }
+
+    /// As it is told with this method. Who reads or deletes something in a vhost that is not there is told that the
+    /// thing is not there, as in RabbitMQ; who makes something is told of the vhost.
+    pub(crate) fn of_method(self, method: &Method) -> Self {
+        if self.names_no_vhost && (*method == Method::GET || *method == Method::DELETE) {
+            return Self::not_found();
+        }
+        self
     }
 
     /// The broker was stopped and the process lives on.

@@ -112,6 +112,17 @@ pub(crate) fn text<'a>(object: &'a Map<String, Value>, key: &str) -> Result<&'a 
     }
 }
 
+/// Whether these are there.
+pub(crate) fn required(object: &Map<String, Value>, keys: &[&str]) -> Result<(), Refused> {
+    let missing = keys.iter().filter(|key| !object.contains_key(**key));
+    let missing: Vec<&str> = missing.copied().collect();
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(Refused::keys_missing(&missing))
+    }
+}
+
 /// A text that may be missing.
 pub(crate) fn optional_text<'a>(
     object: &'a Map<String, Value>,

@@ -35,10 +35,7 @@ use crate::{error::Refused, request, server::Api, visitor::Visitor};
 /// The vhost of a path, if it is there for this visitor.
 fn entered(api: &Api, visitor: &Visitor, vhost: &str) -> Result<Arc<VhostHandle>, Refused> {
     let name = request::name(vhost)?;
-    let handle = api
-        .broker
-        .vhost(&name)
-        .map_err(|_| Refused::missing("vhost_not_found"))?;
+    let handle = api.broker.vhost(&name).map_err(|_| Refused::no_vhost())?;
     if !visitor.may_enter(&api.broker.directory(), &name) {
         return Err(Refused::missing("Not Found"));
     }

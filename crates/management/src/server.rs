@@ -365,7 +365,8 @@ async fn outcome(
     }
     let api = api.ok_or_else(Refused::stopped)?;
     let work = routes::carry_out(&api, &visitor, &request);
-    visitor.actor().acts(work).await
+    let outcome = visitor.actor().acts(work).await;
+    outcome.map_err(|refused| refused.of_method(&request.method))
 }
 
 /// The parameters of a request, before them those that the operator wants every request to have.

@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use super::{setting::Row, table::ROWS};
 
 /// Settings that `--help` shows; all of them are in `leveret help settings`.
-const SHOWN_FIRST: [&str; 17] = [
+const SHOWN_FIRST: [&str; 14] = [
     "config",
     "data_dir",
     "storage",
@@ -14,13 +14,10 @@ const SHOWN_FIRST: [&str; 17] = [
     "disk_free_limit",
     "listen",
     "http_listen",
-    "metrics_listen",
     "ports_file",
     "node_name",
     "definitions",
     "default_user",
-    "default_pass",
-    "loopback_users",
     "log_level",
     "log_file",
 ];

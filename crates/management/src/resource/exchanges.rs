@@ -66,13 +66,13 @@ pub(crate) async fn answer(
         }
         ("GET", [vhost, exchange, "bindings", "source"]) => {
             let vhost = entered(api, visitor, vhost)?;
-            let name = found(&vhost, exchange)?;
+            let name = real_name(exchange)?;
             let list = bindings::of_vhost(&vhost, |binding| binding.source == name);
             Ok(lists::whole(request, list))
         }
         ("GET", [vhost, exchange, "bindings", "destination"]) => {
             let vhost = entered(api, visitor, vhost)?;
-            let to = Destination::Exchange(found(&vhost, exchange)?);
+            let to = Destination::Exchange(real_name(exchange)?);
             let list = bindings::of_vhost(&vhost, |binding| binding.destination == to);
             Ok(lists::whole(request, list))
         }

@@ -56,9 +56,9 @@ pub(crate) fn check(api: &Api, visitor: &Visitor, path: &[&str]) -> Result<Reply
             _,
             "days" | "weeks" | "months" | "years",
         ] => Ok(ok(json!({}))),
-        ["certificate-expiration", _, unit] => Err(Refused::bad_request(format!(
-            "Invalid expiration unit: {unit}"
-        ))),
+        ["certificate-expiration", ..] => Err(Refused::bad_request(
+            "Time unit not recognised. Supported units: days, weeks, months, years.",
+        )),
         _ => Err(Refused::not_found()),
     }
 }

@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     error::Refused,
     reply::Reply,
-    request::{Request, integer, nested, optional_text, text},
+    request::{Request, integer, nested, optional_text, required, text},
     resource::{entered, exchanges::real_name, queues},
     server::Api,
     values::{table_from_json, table_to_json},
@@ -46,9 +46,10 @@ pub(crate) async fn publish(
         Ok(found) => found.record().kind,
         Err(_) => return Err(Refused::missing("exchange_not_found")),
     };
-    if !object.contains_key("properties") {
-        return Err(Refused::key_missing("properties"));
-    }
+    required(
+        &object,
+        &["routing_key", "properties", "payload", "payload_encoding"],
+    )?;
     let properties = properties_from_json(&nested(&object, "properties")?)?;
     let key = ShortString::try_from(text(&object, "routing_key")?)
         .map_err(|_| Refused::bad_request("routing_key too long"))?;
@@ -162,6 +163,10 @@ pub(crate) async fn get(
     let Ok((name, _)) = queues::found(api, &vhost, queue) else {
         return Err(Refused::missing("queue_not_found"));
     };
+    // Scripts for older versions say `requeue` in place of the first.
+    let ways = ["ackmode", "count", "encoding"];
+    let skipped = usize::from(object.contains_key("requeue"));
+    required(&object, &ways[skipped..])?;
     let outcome = outcome(&object)?;
     let count = integer(&object, "count")?.ok_or_else(|| Refused::key_missing("count"))?;
     let encoding = text(&object, "encoding")?;

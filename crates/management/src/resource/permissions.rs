@@ -7,7 +7,7 @@ use crate::{
     error::Refused,
     lists,
     reply::{self, Reply},
-    request::{Request, name, text},
+    request::{Request, name, required, text},
     server::Api,
 };
 
@@ -22,7 +22,9 @@ pub(crate) async fn answer(api: &Api, request: &Request, path: &[&str]) -> Resul
             Ok(lists::one(request, shown(permission)))
         }
         ("PUT", [vhost, user]) => {
-            let permission = read(vhost, user, &request.object()?)?;
+            let object = request.object()?;
+            check_ends(api, vhost, user)?;
+            let permission = read(vhost, user, &object)?;
             let directory = api.broker.directory();
             let is_new = directory
                 .permission(&permission.vhost, &permission.user)
@@ -35,6 +37,15 @@ pub(crate) async fn answer(api: &Api, request: &Request, path: &[&str]) -> Resul
             reply::deleted(api.broker.delete_permission(&vhost, &user).await)
         }
         _ => Err(Refused::not_found()),
+    }
+}
+
+/// Whether both the vhost and the user of a permission are there.
+pub(crate) fn check_ends(api: &Api, vhost: &str, user: &str) -> Result<(), Refused> {
+    let directory = api.broker.directory();
+    match (directory.vhost(&name(vhost)?), directory.user(&name(user)?)) {
+        (Some(_), Some(_)) => Ok(()),
+        _ => Err(Refused::bad_request("vhost_or_user_not_found")),
     }
 }
 
@@ -73,6 +84,7 @@ pub(crate) fn read(
     user: &str,
     object: &Map<String, Value>,
 ) -> Result<PermissionRecord, Refused> {
+    required(object, &["configure", "write", "read"])?;
     Ok(PermissionRecord {
         vhost: name(vhost)?,
         user: name(user)?,

@@ -88,6 +88,7 @@ pub(crate) fn shown(parameter: &ParameterRecord) -> Value {
 
 /// The value of a policy out of a request or definitions.
 pub(crate) fn read(component: &str, object: &Map<String, Value>) -> Result<Value, Refused> {
+    request::required(object, &["pattern", "definition"])?;
     let given = |key: &str| object.get(key).filter(|value| !value.is_null());
     let pattern = given("pattern").ok_or_else(|| Refused::key_missing("pattern"))?;
     let definition = match object.get("definition") {

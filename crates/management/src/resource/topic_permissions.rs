@@ -7,7 +7,8 @@ use crate::{
     error::Refused,
     lists,
     reply::{self, Reply},
-    request::{Request, name, text},
+    request::{Request, name, required, text},
+    resource::permissions::check_ends,
     server::Api,
 };
 
@@ -32,7 +33,9 @@ pub(crate) async fn answer(api: &Api, request: &Request, path: &[&str]) -> Resul
             Ok(lists::one(request, found))
         }
         ("PUT", [vhost, user]) => {
-            let permission = read(vhost, user, &request.object()?)?;
+            let object = request.object()?;
+            check_ends(api, vhost, user)?;
+            let permission = read(vhost, user, &object)?;
             let is_same = |known: &TopicPermissionRecord| {
                 known.vhost == permission.vhost
                     && known.user == permission.user
@@ -95,6 +98,7 @@ pub(crate) fn read(
     user: &str,
     object: &Map<String, Value>,
 ) -> Result<TopicPermissionRecord, Refused> {
+    required(object, &["exchange", "write", "read"])?;
     Ok(TopicPermissionRecord {
         vhost: name(vhost)?,
         user: name(user)?,

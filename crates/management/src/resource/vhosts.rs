@@ -63,8 +63,12 @@ pub(crate) async fn answer(
         },
         (method, [vhost, "deletion", "protection"]) => {
             let directory = api.broker.directory();
-            let known = directory.vhost(&name(vhost)?);
-            let known = known.ok_or_else(Refused::not_found)?;
+            let known = directory.vhost(&name(vhost)?).ok_or_else(|| {
+                let what = if method == "POST" { "enable" } else { "disable" };
+                Refused::missing(format!(
+                    "Cannot {what} deletion protection of virtual host '{vhost}' because it does not exist"
+                ))
+            })?;
             let vhost = VhostRecord {
                 protected: method == "POST",
                 ..VhostRecord::clone(known)
