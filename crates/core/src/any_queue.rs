@@ -7,7 +7,7 @@ use leveret_wire::value::FieldTable;
 
 use crate::{
     arguments::{QueueSettings, QueueType},
-    ids::{ConsumerId, Seq, Timestamp},
+    ids::{ConsumerId, Handout, Seq, Timestamp},
     queue::{Command, ConsumerReport, Depth, Effects, Found, Look, Queue, Report},
     record::{Attempts, QueueRecord, QueueState, Write},
     stream::{Stream, StreamSettings},
@@ -48,6 +48,23 @@ impl AnyQueue {
         };
         let queue = queue.with_settings(QueueSettings::of(arguments));
         Self::Queue(queue.with_attempts(now, attempts))
+    }
+
+    /// See [`Queue::last_handout`]. Readers of a stream have places, which end with them.
+    #[must_use]
+    pub fn last_handout(&self) -> Handout {
+        match self {
+            Self::Queue(queue) => queue.last_handout(),
+            Self::Stream(_) => Handout::default(),
+        }
+    }
+
+    /// See [`Queue::hand_out_after`].
+    pub const fn hand_out_after(&mut self, last: Handout) {
+        match self {
+            Self::Queue(queue) => queue.hand_out_after(last),
+            Self::Stream(_) => {}
+        }
     }
 
     /// Other arguments from now on, since a policy changed; see [`Queue::set_settings`] and [`Stream::set_settings`].

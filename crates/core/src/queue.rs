@@ -297,6 +297,17 @@ impl Queue {
         self
     }
 
+    /// The newest delivery.
+    #[must_use]
+    pub const fn last_handout(&self) -> Handout {
+        self.last_handout
+    }
+
+    /// It takes the place of another one: what that one handed out is none of its own.
+    pub const fn hand_out_after(&mut self, last: Handout) {
+        self.last_handout = last;
+    }
+
     /// Other settings from now on, since a policy changed. What is fixed when a queue is declared stays; a message
     /// keeps the time that it has.
     pub fn set_settings(&mut self, settings: QueueSettings) {

@@ -38,6 +38,7 @@ mod promise;
 mod publishing;
 mod queue_handle;
 mod readers;
+mod rebuild;
 mod registry;
 mod replies;
 mod timers;

@@ -34,6 +34,7 @@ use crate::{
     promise::Promise,
     publishing::DeadLetterStrategy,
     readers::Reader,
+    rebuild,
     transfers::{self, Dead},
     vhost_handle::VhostHandle,
 };
@@ -53,6 +54,9 @@ pub struct QueueHandle {
     is_announced: AtomicBool,
     /// The vhost is traced.
     is_traced: Arc<AtomicBool>,
+    /// How often it had broken when it was made, one soon after the other.
+    broke: u32,
+    made_at: Timestamp,
     guarded: Mutex<Guarded>,
 }
 
@@ -76,7 +80,7 @@ struct Guarded {
     at_least_once: bool,
     /// Deliveries of which copies are to be made.
     handed: Vec<Handed>,
-    /// A bug has ended it for this run.
+    /// A bug has ended it; what takes its place has a handle of its own.
     is_broken: bool,
 }
 
@@ -98,6 +102,32 @@ impl QueueHandle {
         stored: Option<QueueState>,
         attempts: Vec<(Seq, Attempts)>,
     ) -> Arc<Self> {
+        Self::made(record, vhost, services, stored, attempts, 0)
+    }
+
+    /// A queue that takes the place of this one, which has broken.
+    pub(crate) fn successor(
+        &self,
+        stored: QueueState,
+        attempts: Vec<(Seq, Attempts)>,
+    ) -> Arc<Self> {
+        let broke = self.times_broken();
+        let (record, vhost) = (self.record.clone(), self.vhost.clone());
+        let services = self.services.clone();
+        let successor = Self::made(record, vhost, services, Some(stored), attempts, broke);
+        let last = self.guarded.lock().queue.last_handout();
+        successor.guarded.lock().queue.hand_out_after(last);
+        successor
+    }
+
+    fn made(
+        record: Arc<QueueRecord>,
+        vhost: Weak<VhostHandle>,
+        services: Arc<Services>,
+        stored: Option<QueueState>,
+        attempts: Vec<(Seq, Attempts)>,
+        broke: u32,
+    ) -> Arc<Self> {
         let arguments = services.arguments_of(&record);
         let now = services.clock.now();
         let queue = AnyQueue::of(&record, &arguments, stored, attempts, now);
@@ -114,6 +144,8 @@ impl QueueHandle {
             this: this.clone(),
             is_announced: AtomicBool::new(is_announced),
             is_traced,
+            broke,
+            made_at: now,
             guarded: Mutex::new(Guarded {
                 queue,
                 effects: Effects::default(),
@@ -141,6 +173,25 @@ impl QueueHandle {
     #[must_use]
     pub fn record(&self) -> &Arc<QueueRecord> {
         &self.record
+    }
+
+    pub(crate) const fn services(&self) -> &Arc<Services> {
+        &self.services
+    }
+
+    pub(crate) fn vhost(&self) -> Option<Arc<VhostHandle>> {
+        self.vhost.upgrade()
+    }
+
+    /// How often it has broken if it does now, one time soon after the other.
+    fn times_broken(&self) -> u32 {
+        let lasted = self.services.clock.now().get() - self.made_at.get();
+        let before = if lasted < rebuild::HOLDS_MILLIS {
+            self.broke
+        } else {
+            0
+        };
+        before + 1
     }
 
     /// Its type.
@@ -248,14 +299,22 @@ impl QueueHandle {
     }
 
     /// A bug: what is in memory of this queue cannot be trusted any more, and none of it reaches the store. It is there as it
-    /// was stored, and the next start reads it.
+    /// was stored, and read from there.
     #[cold]
     fn break_off(&self, guarded: &mut Guarded) {
-        error!(
-            queue = %self.record.name,
-            "a bug of the broker has broken this queue; nothing enters or leaves it until the broker is restarted, \
-             which finds it as it was stored"
-        );
+        let is_rebuilt = rebuild::is_worth_it(self.times_broken());
+        if is_rebuilt {
+            error!(
+                queue = %self.record.name,
+                "a bug of the broker has broken this queue; it is closed for a moment, and then as it was stored"
+            );
+        } else {
+            error!(
+                queue = %self.record.name,
+                "a bug of the broker breaks this queue again and again; nothing enters or leaves it until the broker is \
+                 restarted, which finds it as it was stored"
+            );
+        }
         guarded.is_broken = true;
         guarded.effects = Effects::default();
         guarded.promises.clear();
@@ -275,6 +334,11 @@ impl QueueHandle {
             });
         }
         guarded.outboxes.clear();
+        let transient_bytes = std::mem::take(&mut guarded.transient_bytes);
+        self.services.transient.change(transient_bytes, 0);
+        if is_rebuilt && let Some(this) = self.this.upgrade() {
+            self.services.readers.threads.spawn(rebuild::rebuild(this));
+        }
     }
 
     fn apply_all(&self, guarded: &mut Guarded, commands: &mut Vec<Command>) -> Afterwards {

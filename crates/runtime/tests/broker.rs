@@ -7,7 +7,7 @@ use std::{
     pin::pin,
     sync::Arc,
     task::{Context, Waker},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -182,6 +182,20 @@ impl Scenario {
         self.broker.queue(record)
     }
 
+    /// The queue that takes the place of this one.
+    async fn rebuilt(&self, broken: &Arc<QueueHandle>) -> Arc<QueueHandle> {
+        let began = Instant::now();
+        loop {
+            let record = &broken.record().name;
+            let known = self.queue(&record.to_string()).expect("it is there");
+            if !Arc::ptr_eq(&known, broken) {
+                return known;
+            }
+            assert!(began.elapsed() < TIME_LIMIT, "it stays broken");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     fn publish(&self, queue: &QueueHandle, bodies: impl Iterator<Item = String>, persistent: bool) {
         let mut commands: Vec<Command> = (1..)
             .zip(bodies)
@@ -236,6 +250,15 @@ fn enqueue(message: Message) -> Command {
     Command::Enqueue {
         message,
         confirm: None,
+    }
+}
+
+fn acked((seq, handout): (Seq, Handout)) -> Command {
+    Command::Settle {
+        seq,
+        handout,
+        outcome: Outcome::Acked,
+        more: false,
     }
 }
 
@@ -757,7 +780,7 @@ async fn a_backlog_that_is_on_the_disk_is_read_past_all_that_waits_to_be_written
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sc58_a_bug_in_one_queue_ends_that_queue_until_the_next_start_and_no_other() {
+async fn sc58_a_bug_in_one_queue_ends_no_other_and_the_queue_is_back_as_it_was_stored() {
     let dir = TempDir::new().expect("a directory");
     let broker = Scenario::start(dir.path());
     let queue = broker.declare("q", |_| {}).await;
@@ -766,22 +789,19 @@ async fn sc58_a_bug_in_one_queue_ends_that_queue_until_the_next_start_and_no_oth
     broker
         .outbox
         .wait_until("all are confirmed", |came| came.confirmed.len() == 10);
+    queue.submit(&mut vec![enqueue(message("transient", false))]);
+    let consumer = broker.consume("q", ONE).await;
+    broker
+        .outbox
+        .wait_until("one is delivered", |came| came.bodies.len() == 1);
+    let held = broker.outbox.came.lock().held.clone();
+    let version = broker.vhost.version();
     broker.outbox.came.lock().has_bug = true;
-    let consumer = ConsumerId {
-        channel: broker.channel,
-        number: 1,
-    };
-    let outbox = broker.outbox.clone();
-    let (of_queue, nothing) = (name("q"), FieldTable::default());
-    let subscribed = broker
-        .vhost
-        .subscribe(&of_queue, consumer, MANUAL, &nothing, outbox);
-    subscribed.await.expect("subscribed");
     // Whoever set it off ends too, as it does not know what became of its commands.
-    assert!(contained(|| queue.resume(consumer)).is_err());
+    assert!(contained(|| queue.submit(&mut vec![acked(held[0])])).is_err());
     assert_eq!(broker.outbox.came.lock().cancelled, [consumer]);
 
-    // Nothing is taken, and nobody waits in vain.
+    // The broken one takes nothing, and nobody waits for it in vain.
     broker.publish(&queue, numbered(2), true);
     broker
         .outbox
@@ -792,15 +812,93 @@ async fn sc58_a_bug_in_one_queue_ends_that_queue_until_the_next_start_and_no_oth
         no_ack: true,
     });
     assert_eq!(asked.await, None);
-
     broker.publish(&other, numbered(3), true);
     broker.outbox.wait_until("the other queue goes on", |came| {
         came.confirmed.get(&3) == Some(&2)
     });
 
-    // Also after an orderly stop nobody is told that he is the first to have them.
+    // In its place comes what a start would have found.
+    let queue = broker.rebuilt(&queue).await;
+    assert_eq!(queue.status().0.ready, 10, "a transient one does not last");
+    assert!(
+        version < broker.vhost.version(),
+        "remembered routes lead to the broken one"
+    );
+    broker.publish(&queue, (10..13).map(|number| number.to_string()), true);
+    broker.outbox.wait_until("it takes messages again", |came| {
+        came.confirmed.get(&3) == Some(&3)
+    });
+    broker.consume("q", MANUAL).await;
+    broker
+        .outbox
+        .wait_until("all are delivered", |came| came.bodies.len() == 14);
+    {
+        let came = broker.outbox.came.lock();
+        assert!(came.bodies[1..].iter().cloned().eq(numbered(13)));
+        let flags = [[true; 10].as_slice(), &[false; 3]].concat();
+        assert_eq!(came.redelivered[1..], flags);
+    }
+    // What the broken one had handed out is none of the new one's deliveries.
+    queue.submit(&mut vec![acked(held[0])]);
+    assert_eq!(queue.status().0.unacked, 13);
+    let held = broker.outbox.came.lock().held[1..].to_vec();
+    queue.submit(&mut held.into_iter().map(acked).collect());
+    assert_eq!(queue.status().0, leveret_core::queue::Depth::default());
+
     broker.broker.stop().expect("the store is well");
     drop((queue, other));
+    drop(broker);
+    let again = Scenario::start(dir.path());
+    assert_eq!(again.queue("q").expect("stored").status().0.ready, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sc58_a_queue_that_breaks_again_and_again_stays_closed_until_the_next_start() {
+    let dir = TempDir::new().expect("a directory");
+    let broker = Scenario::start(dir.path());
+    let mut queue = broker.declare("q", |_| {}).await;
+    broker.publish(&queue, numbered(10), true);
+    broker
+        .outbox
+        .wait_until("all are confirmed", |came| came.confirmed.len() == 10);
+    let subscribe = |number| {
+        let (channel, outbox) = (broker.channel, broker.outbox.clone());
+        let consumer = ConsumerId { channel, number };
+        let vhost = broker.vhost.clone();
+        async move {
+            let (of_queue, nothing) = (name("q"), FieldTable::default());
+            let subscribed = vhost.subscribe(&of_queue, consumer, MANUAL, &nothing, outbox);
+            (consumer, subscribed.await)
+        }
+    };
+    let breaks = 6;
+    for number in 1..=breaks {
+        let (consumer, subscribed) = subscribe(number).await;
+        subscribed.expect("subscribed");
+        broker.outbox.came.lock().has_bug = true;
+        // After the first time the head of the queue is read first, on a thread of its own.
+        let _ = contained(|| queue.resume(consumer));
+        broker.outbox.wait_until("it is broken", |came| {
+            came.cancelled.last() == Some(&consumer)
+        });
+        if number < breaks {
+            queue = broker.rebuilt(&queue).await;
+        }
+    }
+    // It would be put back with the next commit.
+    for number in 0..20 {
+        broker.declare(&format!("other-{number}"), |_| {}).await;
+    }
+    assert!(Arc::ptr_eq(
+        &broker.queue("q").expect("it is there"),
+        &queue
+    ));
+    let (_, refused) = subscribe(breaks + 1).await;
+    assert!(refused.is_err(), "{refused:?}");
+
+    // Also after an orderly stop nobody is told that he is the first to have them.
+    broker.broker.stop().expect("the store is well");
+    drop(queue);
     drop(broker);
     let again = Scenario::start(dir.path());
     again.consume("q", MANUAL).await;

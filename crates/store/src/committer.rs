@@ -315,6 +315,9 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
         let newest = write_side.newest_commit;
         let mut reclaimer = Reclaimer::new(Arc::clone(&store));
         reclaimer.free(&write_side.dropped);
+        // What the start has put back from the log takes memory, and would be put back by the next start again.
+        let is_worth_a_flush = store.unflushed_bytes() > FLUSH_MIN;
+        let rest_due = is_worth_a_flush.then(Instant::now);
         Self {
             store,
             shared,
@@ -328,7 +331,7 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
             entries_synced: write_side.marked > 0,
             unsettled_since: None,
             mark_due: None,
-            rest_due: None,
+            rest_due,
             reclaimer,
         }
     }

@@ -50,4 +50,4 @@ pub use recovery::{AttemptsByQueue, Recovered, RecoveryReport};
 pub use repair::{Repaired, repair};
 pub use schema::FORMAT;
 pub use stat::{StorageStat, stat};
-pub use store::Store;
+pub use store::{QueueMemory, Store};

@@ -79,6 +79,8 @@ pub struct RecoveryReport {
     pub newest_commit: u64,
     /// Number of the newest commit that the side file knew to be on the disk.
     pub synced_commit: u64,
+    /// Bytes of log that had to be gone through.
+    pub log_bytes: u64,
     /// Bytes at the end of the log that were no whole commit: of those nobody was told that they are kept.
     pub torn_bytes: u64,
     /// Deleted queues whose space is still to be freed.
@@ -109,6 +111,10 @@ impl fmt::Display for RecoveryReport {
             "opened the store in {millis} ms: {stopped}, newest commit {}, known as synced {}",
             self.newest_commit, self.synced_commit
         )?;
+        let log_mib = self.log_bytes >> 20;
+        if log_mib > 0 {
+            write!(f, ", went through {log_mib} MiB of log")?;
+        }
         if self.torn_bytes > 0 {
             write!(f, ", cut {} bytes of unfinished commits", self.torn_bytes)?;
         }
@@ -151,7 +157,13 @@ fn load(
     synced: u64,
     options: &Options,
 ) -> Result<(Store, Recovered), OpenError> {
-    let schema::Opened { db, memory, notes } = opened;
+    let schema::Opened {
+        db,
+        memory,
+        notes,
+        log_bytes,
+    } = opened;
+    let opened_in = began.elapsed();
     let loading = Loading {
         db: &db,
         dir: directory
@@ -182,10 +194,17 @@ fn load(
         clean,
         newest_commit: newest,
         synced_commit: synced,
+        log_bytes,
         torn_bytes: notes.dropped_bytes(),
         dropped_queues: dropped.len(),
         took: began.elapsed(),
     };
+    tracing::debug!(
+        log_bytes,
+        opened_in_ms = opened_in.as_millis(),
+        rows_read_in_ms = (report.took - opened_in).as_millis(),
+        "opened the database with its log, then read the rows of everything but messages"
+    );
     let write_side = WriteSide {
         newest_commit: newest,
         marked: synced,

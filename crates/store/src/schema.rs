@@ -61,6 +61,12 @@ const MESSAGES: &str = "messages";
 /// start a millisecond of RocksDB writing and checking its file of options.
 const SMALL: &str = DEFAULT_COLUMN_FAMILY_NAME;
 
+/// Write buffers of messages there are at most: one filling, the others being flushed.
+const WRITE_BUFFERS_MAX: i32 = 4;
+
+/// What these held is put back into one buffer at a start after a kill, with room for how an arena divides its blocks.
+const BUFFERS_AT_START: usize = 5;
+
 /// What RocksDB said while it opened.
 #[derive(Debug, Default)]
 pub(crate) struct OpenNotes {
@@ -123,6 +129,8 @@ pub(crate) struct Opened {
     pub(crate) db: DB,
     pub(crate) memory: WriteBufferManager,
     pub(crate) notes: Arc<OpenNotes>,
+    /// Bytes of log that were gone through for it.
+    pub(crate) log_bytes: u64,
 }
 
 /// Opens the database in `path`, and makes what is not there yet; in an environment of its own if one is given.
@@ -144,11 +152,11 @@ pub(crate) fn open(
         ..OpenNotes::default()
     });
     // What is in the log is put back into memory. A buffer that fills meanwhile would be written to a table file there and
-    // then, and whoever starts the broker would wait for it.
-    let replayed = log_bytes(path).unwrap_or(0);
-    let is_large = replayed > options.write_buffer_bytes as u64 / 2;
+    // then, and whoever starts the broker would wait for it; one such file, and all the rest is written before the start, too.
+    let log_bytes = log_bytes(path).unwrap_or(0);
+    let is_large = log_bytes > options.write_buffer_bytes as u64 / 2;
     let at_start = Options {
-        write_buffer_bytes: options.write_buffer_bytes.max(options.cache_bytes / 2),
+        write_buffer_bytes: options.write_buffer_bytes * BUFFERS_AT_START,
         ..options.clone()
     };
     let configured_as = if is_large { &at_start } else { options };
@@ -162,7 +170,12 @@ pub(crate) fn open(
         )?;
     }
     notes.done.store(true, Ordering::Relaxed);
-    Ok(Opened { db, memory, notes })
+    Ok(Opened {
+        db,
+        memory,
+        notes,
+        log_bytes,
+    })
 }
 
 /// Bytes of the logs of a database, in which there may be little that is not in table files too. A log goes when nothing is
@@ -200,7 +213,12 @@ pub(crate) fn open_to_read(path: &Path, options: &Options) -> Result<Opened, roc
     db.create_if_missing(false);
     let db = DB::open_cf_descriptors_read_only(&db, path, families, false)?;
     notes.done.store(true, Ordering::Relaxed);
-    Ok(Opened { db, memory, notes })
+    Ok(Opened {
+        db,
+        memory,
+        notes,
+        log_bytes: 0,
+    })
 }
 
 /// Opens a copy of a damaged database, to read what can be read; it may change, but nothing is compacted.
@@ -228,7 +246,12 @@ pub(crate) fn open_damaged(
     db.set_track_and_verify_wals_in_manifest(false);
     let db = DB::open_cf_descriptors(&db, path, families)?;
     notes.done.store(true, Ordering::Relaxed);
-    Ok(Opened { db, memory, notes })
+    Ok(Opened {
+        db,
+        memory,
+        notes,
+        log_bytes: 0,
+    })
 }
 
 fn configured(
@@ -276,6 +299,8 @@ fn database_options(
     // A start must not wait for table files to be written; the log is bounded and will be replayed again.
     db.set_avoid_flush_during_recovery(true);
     db.set_avoid_flush_during_shutdown(true);
+    // Nor for the memory that was in use when the broker was killed: it is flushed as soon as it runs.
+    db.set_enforce_write_buffer_manager_during_recovery(false);
     // Statistics that only RocksDB's own decisions would use, read from every file at start.
     db.set_skip_stats_update_on_db_open(true);
     // The manifest has the id too; the file costs two syncs at the first start.
@@ -315,7 +340,7 @@ fn message_options(
     family.set_block_based_table_factory(&blocks);
     family.set_level_compaction_dynamic_level_bytes(true);
     family.set_write_buffer_size(options.write_buffer_bytes);
-    family.set_max_write_buffer_number(4);
+    family.set_max_write_buffer_number(WRITE_BUFFERS_MAX);
     // Two flushed as one, so that a put in the first and its delete in the second vanish together.
     family.set_min_write_buffer_number_to_merge(2);
     // Head of a queue that was consumed: a file half of deletes is compacted at once, not when its level is full.

@@ -6,19 +6,23 @@ use bytes::BytesMut;
 use leveret_core::{
     ids::{QueueId, Seq, Timestamp},
     queue::{Refill, Refilled, StoredMessage},
+    record::{Attempts, QueueState},
 };
 use parking_lot::Mutex;
 use rocksdb::{DB, ReadOptions, WriteBufferManager, WriteOptions};
 
 use crate::{
     directory::Directory,
-    error::{OpenError, ReadError},
-    key::{Place, queue_bounds},
+    error::{Damage, OpenError, ReadError},
+    key::{Place, attempts_bounds, place_of_attempts_key, queue_bounds, queue_key},
     options::{Options, SyncMode},
     recovery::{self, Recovered},
     schema::Table,
-    table::messages,
+    table::{attempts, messages, queue_states},
 };
+
+/// Counters of a queue, and how often messages came back to it.
+pub type QueueMemory = (Option<QueueState>, Vec<(Seq, Attempts)>);
 
 /// An open data directory.
 pub struct Store {
@@ -229,6 +233,47 @@ impl Store {
             }
         }
         Ok(found)
+    }
+
+    /// What a start would know of this queue: its counters, if it has any, and how often messages came back to it, in the order
+    /// of their positions. Only what is written counts.
+    ///
+    /// Waits for the disk.
+    ///
+    /// # Errors
+    ///
+    /// When RocksDB cannot read, or a row is damaged.
+    pub fn recover_queue(&self, queue: QueueId) -> Result<QueueMemory, ReadError> {
+        let unreadable = |reason: String| ReadError::Unreadable {
+            queue,
+            from: Seq::default(),
+            reason,
+        };
+        let key = queue_key(Table::QueueStates, queue);
+        let state = self
+            .db
+            .get_cf(&Table::QueueStates.family(&self.db), key)
+            .map_err(|error| unreadable(error.into_string()))?
+            .map(|row| queue_states::decode(&key, &row))
+            .transpose()
+            .map_err(|damage| unreadable(format!("its counters are damaged: {damage}")))?;
+        let (start, end) = attempts_bounds(queue);
+        let mut rows = self
+            .db
+            .raw_iterator_cf_opt(&Table::Attempts.family(&self.db), bounded(&start, &end));
+        let mut found = Vec::new();
+        rows.seek_to_first();
+        while let Some((key, value)) = rows.item() {
+            let row = place_of_attempts_key(key).ok_or(Damage::Malformed);
+            let row = row.and_then(|(_, seq)| Ok((seq, attempts::decode(key, value)?)));
+            found.push(
+                row.map_err(|damage| unreadable(format!("its attempts are damaged: {damage}")))?,
+            );
+            rows.next();
+        }
+        rows.status()
+            .map_err(|error| unreadable(error.into_string()))?;
+        Ok((state, found))
     }
 
     /// Bytes that could still be written where the store lies; `None` for a store in memory.

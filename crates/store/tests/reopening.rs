@@ -3,7 +3,14 @@
 
 mod common;
 
-use common::{Broker, QUEUE, crash_copy, data_dir, put, put_queue, queue_record, short, state_of};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use common::{
+    Broker, QUEUE, crash_copy, data_dir, log_files, put, put_queue, queue_record, short, state_of,
+};
 use leveret_core::{
     ids::{QueueId, Seq, Timestamp},
     record::{
@@ -12,7 +19,9 @@ use leveret_core::{
         TopicPermissionRecord, UserRecord, VhostRecord, Write,
     },
 };
+use leveret_store::{Options, Store, SyncMode};
 use leveret_wire::value::{FieldTable, FieldValue};
+use tempfile::TempDir;
 
 fn arguments() -> FieldTable {
     FieldTable::new()
@@ -386,4 +395,70 @@ fn the_report_is_one_line() {
         "{text}"
     );
     assert!(!text.contains('\n'));
+}
+
+fn table_files(dir: &Path) -> usize {
+    let is_table = |path: &Path| path.extension().is_some_and(|extension| extension == "sst");
+    let entries = std::fs::read_dir(dir.join("rocksdb")).unwrap();
+    entries
+        .filter(|entry| is_table(&entry.as_ref().unwrap().path()))
+        .count()
+}
+
+/// A directory as a kill leaves it that came while this many MiB were only in the log.
+fn killed_with_a_long_log(mib: u64) -> TempDir {
+    let dir = data_dir();
+    let roomy = Options {
+        sync: SyncMode::Never,
+        write_buffer_bytes: 64 << 20,
+        ..Options::default()
+    };
+    let mut broker = Broker::open_with(dir.path(), &roomy);
+    broker.commit([put_queue(QUEUE)]);
+    for seq in 0..mib * 64 {
+        broker.send([put(seq, vec![b'x'; 16 << 10])], seq, false);
+    }
+    broker.commit([state_of(QUEUE, messages(mib * 64))]);
+    assert_eq!(table_files(dir.path()), 0);
+    crash_copy(dir.path())
+}
+
+fn messages(count: u64) -> QueueState {
+    QueueState {
+        next: Seq::new(count),
+        messages: count,
+        ..QueueState::default()
+    }
+}
+
+/// Tables written before the ports are open are what a start after a kill would wait for.
+#[test]
+fn a_start_after_a_kill_writes_no_table_and_the_broker_does_it_as_soon_as_it_runs() {
+    let dir = killed_with_a_long_log(24);
+    // Three times what unflushed writes may take while it runs.
+    let options = Options {
+        cache_bytes: 16 << 20,
+        write_buffer_bytes: 6 << 20,
+        ..Options::default()
+    };
+    let (store, recovered) = Store::open(dir.path(), &options).unwrap();
+    assert_eq!(table_files(dir.path()), 0, "{}", recovered.report);
+    assert!(recovered.report.log_bytes > 24 << 20);
+    drop(store);
+
+    let broker = Broker::open_with(dir.path(), &options);
+    let log_bytes = || -> u64 {
+        let logs = log_files(dir.path()).into_iter();
+        logs.filter_map(|log| Some(log.metadata().ok()?.len()))
+            .sum()
+    };
+    let began = Instant::now();
+    while log_bytes() > 1 << 20 {
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "nothing comes and the log stays"
+        );
+        std::thread::yield_now();
+    }
+    assert_eq!(broker.seqs(QUEUE), (0..24 * 64).collect::<Vec<_>>());
 }

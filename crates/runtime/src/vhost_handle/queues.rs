@@ -7,16 +7,16 @@ use std::sync::{
 
 use leveret_core::{
     arguments::QueueType,
-    ids::{ConnectionId, ConsumerId},
+    ids::{ConnectionId, ConsumerId, Seq},
     queue::{Answer, Command},
-    record::{QueueRecord, Write, limit},
+    record::{Attempts, QueueRecord, QueueState, Write, limit},
     refusal::{ObjectKind, Refusal},
     vhost::{QueueDeclare, QueueDeclared, Vhost},
 };
 use leveret_wire::value::{FieldValue, ShortString};
 
 use super::{Applier, VhostHandle};
-use crate::{events::Actor, queue_handle::QueueHandle, replies};
+use crate::{events::Actor, panics::contained, queue_handle::QueueHandle, replies};
 
 /// What a declare answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -233,6 +233,32 @@ impl VhostHandle {
             // A new consumer keeps the queue: not an error.
             let _ = self.delete(&mut applier, queue.record(), true, false);
         }
+    }
+
+    /// A queue takes the place of one that has broken, unless that was deleted meanwhile.
+    pub(crate) fn replace_broken(
+        &self,
+        broken: &Arc<QueueHandle>,
+        stored: QueueState,
+        attempts: Vec<(Seq, Attempts)>,
+    ) -> bool {
+        // Nobody deletes it meanwhile.
+        let _applier = self.applier.lock();
+        let known = self.services.registry.queue(broken.id());
+        if !known.is_some_and(|known| Arc::ptr_eq(&known, broken)) {
+            return false;
+        }
+        // The bug may be there.
+        if let Ok(report) = contained(|| broken.report()) {
+            let publishing = &self.services.publishing;
+            publishing.queue_gone(broken.queue_type(), &report.counters);
+        }
+        let successor = broken.successor(stored, attempts);
+        self.services.registry.add_queue(successor.clone());
+        successor.touch();
+        // Routes that publishers remember lead to the broken one.
+        self.version.fetch_add(1, Ordering::AcqRel);
+        true
     }
 
     fn delete(
