@@ -31,18 +31,28 @@ enum Engine {
 }
 
 impl Pattern {
-    /// Compiles a pattern. The empty one is the same as `^$`, as RabbitMQ has it.
+    /// Compiles a pattern. The empty one matches everything, as in RabbitMQ's policies; in permissions it does not, see
+    /// [`Self::of_permission`].
     ///
     /// # Errors
     ///
     /// When it is none.
     pub fn new(text: &str) -> Result<Self, PatternError> {
         let engine = match text {
-            "" | "^$" => Engine::Empty,
-            ".*" | "^.*" | ".*$" | "^.*$" => Engine::Everything,
+            "^$" => Engine::Empty,
+            "" | ".*" | "^.*" | ".*$" | "^.*$" => Engine::Everything,
             _ => Self::compile(text)?,
         };
         Ok(Self(engine))
+    }
+
+    /// The same for a right of a user: an empty one is the same as `^$`, a right to nothing.
+    ///
+    /// # Errors
+    ///
+    /// When it is none.
+    pub fn of_permission(text: &str) -> Result<Self, PatternError> {
+        Self::new(if text.is_empty() { "^$" } else { text })
     }
 
     /// Whether it matches anywhere in the name.
@@ -95,10 +105,11 @@ mod tests {
     }
 
     #[test]
-    fn the_empty_pattern_matches_no_name() {
-        for pattern in ["", "^$"] {
-            assert!(!matches(pattern, "jobs"));
-        }
+    fn an_empty_pattern_matches_everything_and_gives_a_right_to_nothing() {
+        assert!(matches("", "jobs"));
+        assert!(!matches("^$", "jobs"));
+        let permission = Pattern::of_permission("").expect("a pattern");
+        assert!(permission.is_match(b"") && !permission.is_match(b"jobs"));
     }
 
     #[test]

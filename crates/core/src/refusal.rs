@@ -173,6 +173,12 @@ pub enum Refusal {
         /// Its vhost.
         vhost: ShortString,
     },
+    /// A queue without a name of a type that there is not.
+    #[error("unknown queue type '{asked}'")]
+    UnknownQueueType {
+        /// The word for it.
+        asked: String,
+    },
     /// A queue without a name of a type that lasts.
     #[error("Cannot declare a server-named queue for type {}", .queue_type.module())]
     ServerNamed {
@@ -466,6 +472,7 @@ impl Refusal {
             | Self::InvalidArgument { .. }
             | Self::ArgumentOfOtherType { .. }
             | Self::InvalidProperty { .. }
+            | Self::UnknownQueueType { .. }
             | Self::ServerNamed { .. }
             | Self::StreamSize { .. }
             | Self::StreamWithoutPrefetch { .. }

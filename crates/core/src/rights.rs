@@ -114,9 +114,9 @@ impl Rights {
         self.names = permission
             .map(|permission| {
                 Ok(Names {
-                    configure: Pattern::new(&permission.configure)?,
-                    write: Pattern::new(&permission.write)?,
-                    read: Pattern::new(&permission.read)?,
+                    configure: Pattern::of_permission(&permission.configure)?,
+                    write: Pattern::of_permission(&permission.write)?,
+                    read: Pattern::of_permission(&permission.read)?,
                 })
             })
             .transpose()?;
@@ -132,7 +132,7 @@ impl Rights {
         mut self,
         permission: &TopicPermissionRecord,
     ) -> Result<Self, PatternError> {
-        let pattern = |text: &str| Pattern::new(&self.expanded(text));
+        let pattern = |text: &str| Pattern::of_permission(&self.expanded(text));
         let topics = Topics {
             write: pattern(&permission.write)?,
             read: pattern(&permission.read)?,

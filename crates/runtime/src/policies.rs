@@ -296,8 +296,8 @@ mod tests {
         let policies = Policies::of(&directory(&[
             (
                 USER,
-                "low",
-                json!({"pattern": "", "definition": {"max-length": 1}, "priority": 9}),
+                "nothing",
+                json!({"pattern": "^$", "definition": {"max-length": 1}, "priority": 9}),
             ),
             (
                 USER,
@@ -307,7 +307,7 @@ mod tests {
             (
                 USER,
                 "all",
-                json!({"pattern": ".*", "definition": {"max-length": 3}, "priority": 7}),
+                json!({"pattern": "", "definition": {"max-length": 3}, "priority": 7}),
             ),
             (
                 USER,

@@ -209,17 +209,35 @@ pub(crate) fn check_queue(
     Ok(())
 }
 
-/// The declare of a queue without a name, which lasting types refuse before anything else.
+/// The declare of a queue without a name: before anything else its type must be there, and none that lasts.
 pub(crate) fn check_server_named(asked: &QueueDeclare, default: QueueType) -> Result<(), Refusal> {
-    let queue_type = if asked.arguments.get(QUEUE_TYPE.as_bytes()).is_some() {
-        QueueType::of(&asked.arguments)
-    } else {
-        default
+    if !asked.server_named {
+        return Ok(());
+    }
+    let queue_type = match asked.arguments.get(QUEUE_TYPE.as_bytes()) {
+        None => default,
+        Some(word @ (FieldValue::LongString(_) | FieldValue::Bytes(_) | FieldValue::Bool(_))) => {
+            word.as_bytes().and_then(named_type).ok_or_else(|| {
+                let asked = word.to_string();
+                Refusal::UnknownQueueType { asked }
+            })?
+        }
+        // Told with the other arguments.
+        Some(_) => QueueType::Classic,
     };
-    if asked.server_named && queue_type.is_lasting() {
+    if queue_type.is_lasting() {
         return Err(Refusal::ServerNamed { queue_type });
     }
     Ok(())
+}
+
+/// The type of this name.
+fn named_type(name: &[u8]) -> Option<QueueType> {
+    match name {
+        // Words for no word.
+        b"" | b"undefined" => Some(QueueType::Classic),
+        _ => QueueType::from_name(name),
+    }
 }
 
 /// The arguments of one declare under examination.
@@ -246,9 +264,7 @@ impl Check<'_> {
     fn queue_type(&self, default: QueueType) -> Result<QueueType, Refusal> {
         match self.text(QUEUE_TYPE)? {
             None => Ok(default),
-            // Words for no word.
-            Some(b"" | b"undefined") => Ok(QueueType::Classic),
-            Some(name) => QueueType::from_name(name).ok_or_else(|| {
+            Some(name) => named_type(name).ok_or_else(|| {
                 let shown = FieldValue::text(name.to_vec());
                 let detail = erlang_string(&format!("unsupported queue type '{shown}'"));
                 self.invalid(QUEUE_TYPE, detail)

@@ -328,6 +328,24 @@ fn a_lasting_queue_has_a_name_of_its_own() {
 }
 
 #[test]
+fn a_queue_without_a_name_is_of_a_type_that_there_is() {
+    let words = [
+        (text("bogus"), "bogus"),
+        (FieldValue::Bytes(b"Classic".as_slice().into()), "Classic"),
+        (FieldValue::Bool(true), "true"),
+    ];
+    for (word, told) in words {
+        let asked = QueueDeclare {
+            server_named: true,
+            auto_delete: true,
+            ..with(table("x-queue-type", word).with("x-expires", FieldValue::Int(-1)))
+        };
+        let refused = format!("PRECONDITION_FAILED - unknown queue type '{told}'");
+        expect_refused(VhostScenario::new().declare_queue(asked), 406, &refused);
+    }
+}
+
+#[test]
 fn the_argument_of_this_broker_is_checked_like_the_others() {
     expect_invalid("x-expiry", text("sometimes"), "invalid_expiry");
     let detail = "{unacceptable_type,bool}";

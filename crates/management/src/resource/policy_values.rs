@@ -132,7 +132,7 @@ const OPERATOR_KEYS: [&str; 14] = [
 
 /// Checks a definition; the first thing that is wrong is said in RabbitMQ's words. Keys that nobody knows come last.
 pub(crate) fn check(is_operator: bool, definition: &Map<String, Value>) -> Result<(), String> {
-    let mut unknown: Vec<String> = Vec::new();
+    let mut unknown: Vec<(String, String)> = Vec::new();
     for (key, value) in definition {
         if let Some(checked) = own(key, value) {
             checked
@@ -142,16 +142,40 @@ pub(crate) fn check(is_operator: bool, definition: &Map<String, Value>) -> Resul
                 return Err(format!("{} is not a valid {noun}", erlang(value)));
             }
         } else {
-            unknown.push(format!("{{<<\"{key}\">>,{}}}", erlang(value)));
+            unknown.push((format!("<<\"{key}\">>"), erlang(value)));
         }
     }
     if unknown.is_empty() {
         return Ok(());
     }
     Err(format!(
-        "[{}] are not recognised policy settings",
-        unknown.join(",")
+        "{} are not recognised policy settings",
+        list_of_pairs(&unknown)
     ))
+}
+
+/// A list of pairs as Erlang prints one on lines of eighty characters: on one line, or a pair on each, or the half of a pair.
+fn list_of_pairs(pairs: &[(String, String)]) -> String {
+    const LIST_MAX: usize = 78;
+    const PAIR_MAX: usize = 77;
+    let pair =
+        |(key, value): &(String, String), separator: &str| format!("{{{key},{separator}{value}}}");
+    let on_one_line: Vec<String> = pairs.iter().map(|each| pair(each, "")).collect();
+    let list = format!("[{}]", on_one_line.join(","));
+    if list.chars().count() <= LIST_MAX {
+        return list;
+    }
+    let lines = pairs.iter().zip(on_one_line).enumerate();
+    let lines = lines.map(|(at, (each, line))| {
+        // The bracket that ends the list is on the last one's line.
+        let max = PAIR_MAX - usize::from(at + 1 == pairs.len());
+        if line.chars().count() <= max {
+            line
+        } else {
+            pair(each, "\n  ")
+        }
+    });
+    format!("[{}]", lines.collect::<Vec<_>>().join(",\n "))
 }
 
 /// What is wrong with the value of a key that is an argument of this broker's own.
@@ -221,6 +245,33 @@ mod tests {
             checked(false, &json!({"max-lengthx": 1})),
             Err("[{<<\"max-lengthx\">>,1}] are not recognised policy settings".to_owned())
         );
+        assert!(checked(true, &json!({"dead-letter-exchange": "x"})).is_err());
+    }
+
+    #[test]
+    fn a_long_list_of_unknown_keys_has_lines() {
+        let told = |value: Value| checked(false, &value).expect_err("unknown keys");
+        let text = |length| "k".repeat(length);
+        let fits = told(json!({"aaaaaaaaaa": "bbbbb", text(19): "ccccccccccc"}));
+        assert!(!fits.contains('\n'), "{fits}");
+        let two = told(json!({"aaaaaaaaaa": "bbbbb", text(20): "ccccccccccc"}));
+        assert!(
+            two.starts_with("[{<<\"aaaaaaaaaa\">>,<<\"bbbbb\">>},\n {<<\"kkk"),
+            "{two}"
+        );
+        let three = told(json!({"aa": text(60), "b": 1, "zz": text(60)}));
+        let widths: Vec<usize> = three
+            .split(" are")
+            .next()
+            .unwrap_or_default()
+            .split('\n')
+            .map(str::len)
+            .collect();
+        assert_eq!(widths, [79, 13, 11, 70]);
+    }
+
+    #[test]
+    fn some_keys_are_of_users_policies_only() {
         assert!(checked(true, &json!({"dead-letter-exchange": "x"})).is_err());
         assert!(checked(false, &json!({"dead-letter-exchange": "x"})).is_ok());
     }
