@@ -54,9 +54,9 @@ pub struct Options {
 /// The part of the memory limit for cached blocks and unflushed writes.
 const MEMORY_SHARE: u64 = 3;
 /// Less is not worth having.
-const CACHE_BYTES_MIN: usize = 28 << 20;
+const CACHE_BYTES_MIN: usize = 24 << 20;
 /// Of `cache_bytes`, so that three of them, and as much for blocks, have room.
-const WRITE_BUFFERS: usize = 7;
+const WRITE_BUFFERS: usize = 6;
 
 impl Options {
     /// The same, with less memory for itself where the process may not have much.
@@ -78,7 +78,7 @@ impl Default for Options {
             sync: SyncMode::Always,
             // Three write buffers (one filling, two being flushed), and as much again for blocks and indexes. Taken only as
             // needed: messages are read past the cache.
-            cache_bytes: 224 << 20,
+            cache_bytes: 192 << 20,
             write_buffer_bytes: 32 << 20,
             // Two write buffers, which is when they are flushed anyway: below that, the log would force flushes before pairs had
             // time to vanish. A start after a kill puts back what is in it, some 3 ms of CPU for each MiB.

@@ -66,17 +66,16 @@ impl Channel {
         consume: basic::Consume,
         sink: &mut S,
     ) -> Result<Next, Fault> {
+        // What an empty name stands for is asked before anything else.
+        let queue = self.named_queue(&consume.queue)?;
         if self.consumers.has_tag(&consume.consumer_tag) {
             let tag = consume.consumer_tag;
             return Err(ConnectionError::ConsumerTagInUse { tag }.into());
         }
-        let is_remembered =
-            consume.queue.is_empty() && self.last_queue.as_ref().is_some_and(is_reply_to);
-        if is_remembered || is_reply_to(&consume.queue) {
+        if is_reply_to(&queue) {
             return self.consume_replies(&consume, sink);
         }
         let basic::Consume {
-            queue,
             consumer_tag,
             no_ack,
             exclusive,
@@ -87,7 +86,6 @@ impl Channel {
         if self.is_reply_tag(&consumer_tag) {
             return Err(ConnectionError::ConsumerTagInUse { tag: consumer_tag }.into());
         }
-        let queue = self.named_queue(&queue)?;
         rights::queue_read(&queue, sink)?;
         let tag = tag(&consumer_tag, sink);
         let number = self.next_consumer;

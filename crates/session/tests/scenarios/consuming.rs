@@ -254,6 +254,15 @@ fn a_tag_names_one_consumer_of_a_channel() {
 }
 
 #[test]
+fn what_an_empty_name_stands_for_is_asked_before_the_tag() {
+    let mut scenario = Scenario::with_channel();
+    scenario.consume(1, "q", "t", false);
+    scenario.send(1, consume("", "t"));
+    let text = "NOT_FOUND - no previously declared queue";
+    scenario.expect_channel_close(1, 404, text, (60, 20));
+}
+
+#[test]
 fn a_tag_is_free_after_a_cancel_or_a_refusal() {
     let mut scenario = Scenario::with_channel();
     let first = scenario.consume(1, "q", "t", false);
