@@ -520,7 +520,8 @@ def test_numbers_are_exact_once_they_are_there(api, vhost, connection):
         channel.basic_publish("", "q", b"12345")
     channel.basic_get("q")
     def counted(found):
-        return found if found.get("messages_unacknowledged") == 1 and "consumers" in found else None
+        is_there = found.get("messages_unacknowledged") == 1 and found.get("message_bytes") and "consumers" in found
+        return found if is_there else None
 
     found = eventually(lambda: counted(api.get(f"queues/{vhost}/q").json))
     assert (found["messages"], found["messages_ready"], found["consumers"]) == (3, 2, 0)

@@ -108,6 +108,9 @@ def normal(value, names):
 def varying(key, value, names):
     if key in NOT_COMPARED:
         return "?"
+    if key == "auth_mechanisms":
+        # Their order is that of a table of one node.
+        return sorted(value, key=lambda mechanism: mechanism["name"])
     if key in VARIES or key.endswith("_details") and isinstance(value, dict) and set(value) <= {"rate"}:
         return kind(value)
     return normal(value, names)
