@@ -81,8 +81,8 @@ def sc14_announced_bodies_reserve_nothing(case):
                 peer.frame(BODY, channel, chunk)
     except OSError:
         pass
-    # 128 MiB, what is on its way, and pages of the program that an idle broker had not touched.
-    assert broker.rss() - before < 176 * MEGABYTE, f"{(broker.rss() - before) / MEGABYTE:.0f} MiB"
+    # 128 MiB are counted. A part is a slice of what was read with it, and the allocator rounds: as much as half of it again.
+    assert broker.rss() - before < 192 * MEGABYTE, f"{(broker.rss() - before) / MEGABYTE:.0f} MiB"
 
 
 def sc15_strings_of_255_bytes_survive_everything(case):
