@@ -185,7 +185,9 @@ impl QueueHandle {
 
     /// How often it has broken if it does now, one time soon after the other.
     fn times_broken(&self) -> u32 {
-        let lasted = self.services.clock.now().get() - self.made_at.get();
+        // The clock follows the system's in small steps, back too.
+        let now = self.services.clock.now().get();
+        let lasted = now.saturating_sub(self.made_at.get());
         let before = if lasted < rebuild::HOLDS_MILLIS {
             self.broke
         } else {
