@@ -16,8 +16,8 @@
 //! its cold messages, because a later message may come before an earlier one; of what was stored before
 //! the start only the total is known, and it is read one priority after the other.
 //!
-//! What is stored and unacked is in memory up to a bound as well ([`UNACKED_BYTES_MAX`]); beyond it the queue knows the
-//! place only, and reads the message again if it comes back.
+//! What is stored and unacked is in memory up to a bound as well ([`UNACKED_BYTES_MAX`]), and so is what is held back for
+//! a retry; beyond it the queue knows the place only, and reads the message again when its turn has come.
 //!
 //! Always true: messages are handed out in order of priority and seq, also after a return, except that a
 //! quorum queue hands out first what came back; and a command that has an answer gets exactly one. True
@@ -70,7 +70,7 @@ use self::{
     retry::Retries,
     spill::Spilled,
     spot::Spot,
-    stub::{Held, Sinking},
+    stub::{Held, Sinking, Stub},
 };
 pub use self::{
     cold::Refill,
@@ -472,6 +472,11 @@ impl Queue {
         self.retries.iter().flat_map(|retries| retries.waiting())
     }
 
+    /// Those held back of which only the place is known, and until when.
+    fn waiting_on_disk(&self) -> impl Iterator<Item = (Seq, Timestamp, Stub)> {
+        self.retries.iter().flat_map(|retries| retries.on_disk())
+    }
+
     /// Consumers, paused or not.
     #[must_use]
     pub fn consumer_count(&self) -> usize {
@@ -538,6 +543,7 @@ impl Queue {
         let in_memory = in_memory.filter_map(|unacked| unacked.held.whole());
         let in_memory = in_memory.chain(self.ready.values());
         let in_memory = in_memory.chain(self.dying.values());
+        let in_memory = in_memory.chain(self.waiting().map(|(_, ready)| ready));
         let mut spilled = self.cold.spilled();
         for stub in self.stubs() {
             spilled.add_all(stub.spilled());
@@ -628,6 +634,7 @@ impl Queue {
             .chain(self.sinking.keys().next().copied())
             .chain(self.dying.keys().next().copied())
             .chain(self.waiting().map(|(seq, _)| seq).next())
+            .chain(self.waiting_on_disk().map(|(seq, ..)| seq).next())
             .chain(self.cold.lowest())
             .min()
             .unwrap_or(self.state.next)

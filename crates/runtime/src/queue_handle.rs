@@ -744,7 +744,8 @@ fn with_stored(
                 seq: one.seq,
                 standing: one.standing,
                 message: row.message,
-                redelivered: one.standing == Standing::Ready,
+                // Whoever has it now may be the first one.
+                redelivered: !matches!(one.standing, Standing::Unacked(_)),
                 attempts: 0,
                 came: Some(row.enqueued_at),
                 expires: None,

@@ -136,6 +136,7 @@ impl Queue {
             .chain(self.sinking.keys().copied())
             .chain(self.dying.keys().copied())
             .chain(self.waiting().map(|(seq, _)| seq))
+            .chain(self.waiting_on_disk().map(|(seq, ..)| seq))
             .chain(self.cold.returned().keys().map(|spot| spot.seq))
             .collect()
     }

@@ -216,6 +216,11 @@ impl Queue {
                 put(spot.seq, spot.class(), Standing::Ready);
             }
         }
+        if look.retrying {
+            for (seq, until, stub) in self.waiting_on_disk() {
+                put(seq, stub.class, Standing::Retrying(until));
+            }
+        }
         single.sort_unstable_by_key(|single| single.seq);
         single.truncate(look.limit);
         single

@@ -95,7 +95,7 @@ pub struct ConsumerReport {
 }
 
 impl Queue {
-    /// What there is at this moment. Looks at every unacked message.
+    /// What there is at this moment. Looks at every message that is unacked, or held back in memory.
     #[must_use]
     pub fn report(&self) -> Report {
         let (mut unacked_bytes, mut unacked_in_memory) = (0, 0);
@@ -104,6 +104,8 @@ impl Queue {
             unacked_bytes += bytes;
             unacked_in_memory += unacked.held.whole().map_or(0, |_| bytes);
         }
+        let held_back = self.waiting();
+        let held_back: usize = held_back.map(|(_, ready)| ready.message.body().len()).sum();
         let head = self.ready.first();
         let head = head.filter(|(spot, _)| self.cold.from().is_none_or(|cold| *spot < cold));
         let head = head.and_then(|(_, ready)| ready.message.decoded_properties().timestamp);
@@ -114,7 +116,7 @@ impl Queue {
             ready_bytes: self.ready_body_bytes + self.cold.body_bytes(),
             unacked_bytes,
             ready_in_memory: self.ready.len() as u64,
-            memory_bytes: self.ready_body_bytes + unacked_in_memory,
+            memory_bytes: self.ready_body_bytes + unacked_in_memory + held_back as u64,
             stored: self.state.messages,
             stored_bytes: self.state.body_bytes,
             head_timestamp_secs: head.map(|timestamp| timestamp.0),

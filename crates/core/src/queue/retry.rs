@@ -2,12 +2,13 @@
 //!
 //! A message that is *retrying* is not ready: nobody is handed it, it stands in front of nobody, and no
 //! limit counts it. When its time has come it is put back where it had been without the wait. Until when it
-//! waits is stored with its attempts; after a start it waits on. Held back messages are in memory, as unacked
-//! ones are; those that were held back at the start are on disk until the head of the queue is read.
+//! waits is stored with its attempts; after a start it waits on. Held back messages are in memory up to the bound of
+//! unacked ones; of those beyond it the place is kept and the body is on disk only, until their time has come and their turn.
+//! Those that were held back at the start are on disk until the head of the queue is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{DeathReason, Effects, Queue, Ready};
+use super::{DeathReason, Effects, Queue, Ready, stub::Stub};
 use crate::{
     arguments::RetrySettings,
     ids::{Seq, Timestamp},
@@ -21,9 +22,13 @@ pub(super) struct Retries {
     settings: Option<RetrySettings>,
     /// Held back, with the time when that ends.
     waiting: BTreeMap<Seq, (Timestamp, Ready)>,
+    /// Memory of those of them that are stored.
+    waiting_bytes: usize,
+    /// The same without their bodies.
+    on_disk: BTreeMap<Seq, (Timestamp, Stub)>,
     /// Held back, and still in the cold range.
     cold: BTreeSet<Seq>,
-    /// When each of both kinds goes on.
+    /// When each of all kinds goes on.
     due: BTreeSet<(Timestamp, Seq)>,
 }
 
@@ -32,6 +37,8 @@ impl Retries {
         Self {
             settings,
             waiting: BTreeMap::new(),
+            waiting_bytes: 0,
+            on_disk: BTreeMap::new(),
             cold: BTreeSet::new(),
             due: BTreeSet::new(),
         }
@@ -46,7 +53,7 @@ impl Retries {
     }
 
     fn count(&self) -> u64 {
-        (self.waiting.len() + self.cold.len()) as u64
+        (self.waiting.len() + self.on_disk.len() + self.cold.len()) as u64
     }
 
     /// Those in memory.
@@ -54,15 +61,42 @@ impl Retries {
         self.waiting.iter().map(|(&seq, (_, ready))| (seq, ready))
     }
 
-    /// Its time may be over sooner; where only the head expires that does not matter until it is there.
+    /// Those whose bodies are on disk only.
+    pub(super) fn on_disk(&self) -> impl Iterator<Item = (Seq, Timestamp, Stub)> {
+        let held = self.on_disk.iter();
+        held.map(|(&seq, &(until, stub))| (seq, until, stub))
+    }
+
     fn hold(&mut self, seq: Seq, until: Timestamp, ready: Ready, lazy_expiry: bool) {
-        let due = if lazy_expiry {
-            until
-        } else {
-            until.min(ready.due)
-        };
+        let due = first_of(until, ready.due, lazy_expiry);
+        if ready.stored {
+            self.waiting_bytes += ready.message.memory_bytes();
+        }
         self.due.insert((due, seq));
         self.waiting.insert(seq, (due, ready));
+    }
+
+    fn hold_on_disk(&mut self, seq: Seq, until: Timestamp, stub: Stub, lazy_expiry: bool) {
+        let due = first_of(until, stub.due, lazy_expiry);
+        self.due.insert((due, seq));
+        self.on_disk.insert(seq, (due, stub));
+    }
+
+    fn take_waiting(&mut self, seq: Seq) -> Option<Ready> {
+        let (_, ready) = self.waiting.remove(&seq)?;
+        if ready.stored {
+            self.waiting_bytes -= ready.message.memory_bytes();
+        }
+        Some(ready)
+    }
+}
+
+/// Its time may be over before it has waited long enough; where only the head expires that does not matter until it is there.
+fn first_of(until: Timestamp, expires: Timestamp, lazy_expiry: bool) -> Timestamp {
+    if lazy_expiry {
+        until
+    } else {
+        until.min(expires)
     }
 }
 
@@ -108,9 +142,30 @@ impl Queue {
 
     /// A message came back and waits.
     pub(super) fn hold_back(&mut self, seq: Seq, until: Timestamp, ready: Ready) {
+        let stub = self.stub_of_held_back(seq, &ready);
+        let lazy_expiry = self.settings.lazy_expiry;
         if let Some(retries) = &mut self.retries {
-            retries.hold(seq, until, ready, self.settings.lazy_expiry);
+            match stub {
+                Some(stub) => retries.hold_on_disk(seq, until, stub, lazy_expiry),
+                None => retries.hold(seq, until, ready, lazy_expiry),
+            }
         }
+    }
+
+    /// The same for one whose body is on disk only.
+    pub(super) fn hold_back_on_disk(&mut self, seq: Seq, until: Timestamp, stub: Stub) {
+        if let Some(retries) = &mut self.retries {
+            retries.hold_on_disk(seq, until, stub, self.settings.lazy_expiry);
+        }
+    }
+
+    /// What is kept of a message for which there is no more room among those that are held back.
+    fn stub_of_held_back(&self, seq: Seq, ready: &Ready) -> Option<Stub> {
+        let held = self.retries.as_ref()?.waiting_bytes;
+        if !ready.stored || held + ready.message.memory_bytes() <= self.unacked_bytes_max {
+            return None;
+        }
+        self.let_go(self.spot(seq, &ready.message), ready)
     }
 
     /// A message that is still to be read may have been held back before the start.
@@ -148,7 +203,11 @@ impl Queue {
         {
             retries.due.pop_first();
             retries.cold.remove(&seq);
-            let Some((_, ready)) = retries.waiting.remove(&seq) else {
+            if let Some((_, stub)) = retries.on_disk.remove(&seq) {
+                self.end_wait_on_disk(seq, stub, effects);
+                continue;
+            }
+            let Some(ready) = retries.take_waiting(seq) else {
                 continue;
             };
             let spot = self.spot(seq, &ready.message);
@@ -171,12 +230,11 @@ impl Queue {
         let until = self.attempts.get(&seq).map(|count| count.attempts.due);
         let until = until.unwrap_or_default();
         retries.due.remove(&(until, seq));
-        let lazy_expiry = self.settings.lazy_expiry;
-        if ready.due <= self.now && !lazy_expiry {
+        if ready.due <= self.now && !self.settings.lazy_expiry {
             // Its time is over anyway.
             return Some(ready);
         }
-        retries.hold(seq, until, ready, lazy_expiry);
+        self.hold_back(seq, until, ready);
         None
     }
 
@@ -187,9 +245,14 @@ impl Queue {
         };
         retries.cold.clear();
         retries.due.clear();
+        retries.waiting_bytes = 0;
+        let on_disk = std::mem::take(&mut retries.on_disk);
         for (seq, (_, ready)) in std::mem::take(&mut retries.waiting) {
             let spot = self.spot(seq, &ready.message);
             self.forget(spot, &ready, effects);
+        }
+        for (seq, (_, stub)) in on_disk {
+            self.forget_stub(seq, stub, effects);
         }
     }
 
@@ -205,23 +268,12 @@ impl Queue {
         }
     }
 
-    /// What was held back on disk was not found there.
-    pub(super) fn drop_retrying_one(&mut self, seq: Seq) {
-        let Some(retries) = &mut self.retries else {
-            return;
-        };
-        if retries.cold.remove(&seq)
-            && let Some(count) = self.attempts.get(&seq)
-        {
-            retries.due.remove(&(count.attempts.due, seq));
-        }
-    }
-
     pub(super) fn check_retries(&self) -> Result<(), String> {
         let Some(retries) = &self.retries else {
             return Ok(());
         };
         let waiting = retries.waiting.iter().map(|(&seq, (due, _))| (*due, seq));
+        let waiting = waiting.chain(retries.on_disk().map(|(seq, due, _)| (due, seq)));
         let cold = retries.cold.iter().filter_map(|seq| {
             let count = self.attempts.get(seq)?;
             Some((count.attempts.due, *seq))
@@ -230,7 +282,18 @@ impl Queue {
         if due != retries.due {
             return Err(format!("not what is held back: {retries:?}"));
         }
-        let mut held = retries.waiting.keys().chain(&retries.cold);
+        let stored = retries.waiting.values().map(|(_, ready)| ready);
+        let stored = stored.filter(|ready| ready.stored);
+        let bytes: usize = stored.map(|ready| ready.message.memory_bytes()).sum();
+        if bytes != retries.waiting_bytes {
+            return Err(format!("{bytes} bytes are held back: {retries:?}"));
+        }
+        let elsewhere = |seq: &Seq| self.unacked.contains(*seq) || self.sinking.contains_key(seq);
+        if let Some(seq) = retries.on_disk.keys().find(|seq| elsewhere(seq)) {
+            return Err(format!("message {seq} is held back and elsewhere"));
+        }
+        let held = retries.waiting.keys().chain(retries.on_disk.keys());
+        let mut held = held.chain(&retries.cold);
         if let Some(seq) = held.find(|seq| !self.attempts.contains_key(seq)) {
             return Err(format!("message {seq} is held back and never came back"));
         }

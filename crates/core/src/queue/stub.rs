@@ -4,15 +4,15 @@
 //!   ready ──hand out──▶ unacked, whole            as long as they are few bytes
 //!                       unacked, a stub ─ack────▶ gone             nothing else is needed for that
 //!                              │ │
-//!                              │ └─return───────▶ cold: read again when its turn comes
+//!                              │ └─return───────▶ cold: read again when its turn comes; a retry is held back before
 //!                              └─reject, expire─▶ sinking ─read──▶ dying
 //! ```
 //!
 //! What is read again is told by its place: rows of others may stand between those that are wanted.
 
 use super::{
-    Asked, Count, DYING_READ_MAX, DeathReason, Effects, Outcome, Queue, Ready, Refill, Refilled,
-    Spot, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX, spill::Spilled,
+    Asked, DYING_READ_MAX, DeathReason, Effects, Outcome, Queue, Ready, Refill, Refilled, Spot,
+    WINDOW_BYTES_MAX, WINDOW_ROWS_MAX, spill::Spilled,
 };
 use crate::{
     arguments::QueueType,
@@ -120,11 +120,7 @@ impl Queue {
     }
 
     #[cold]
-    fn let_go(&self, spot: Spot, ready: &Ready) -> Option<Stub> {
-        // It would be held back in memory when it comes back.
-        if self.retry_settings().is_some() {
-            return None;
-        }
+    pub(super) fn let_go(&self, spot: Spot, ready: &Ready) -> Option<Stub> {
         let body_bytes = u32::try_from(ready.message.body().len()).ok()?;
         Some(Stub {
             due: ready.due,
@@ -177,6 +173,13 @@ impl Queue {
             self.sink(seq, stub, DeathReason::Expired, effects);
             return;
         }
+        match until {
+            Some(until) => self.hold_back_on_disk(seq, until, stub),
+            None => self.put_stub_back(seq, stub),
+        }
+    }
+
+    fn put_stub_back(&mut self, seq: Seq, stub: Stub) {
         let spot = match self.settings.queue_type {
             QueueType::Quorum => self.take_turn(stub.spot(seq)),
             QueueType::Classic | QueueType::Stream => stub.spot(seq),
@@ -185,14 +188,18 @@ impl Queue {
             self.cold_due.insert((stub.due, spot));
         }
         self.cold.put_back(spot, stub);
-        if until.is_some()
-            && let Some(Count { attempts, .. }) = self.attempts.get(&seq).copied()
-        {
-            self.hold_cold(self.now, seq, attempts);
+    }
+
+    /// One that was held back goes on.
+    pub(super) fn end_wait_on_disk(&mut self, seq: Seq, stub: Stub, effects: &mut Effects) {
+        if stub.due <= self.now && !self.settings.lazy_expiry {
+            self.sink(seq, stub, DeathReason::Expired, effects);
+        } else {
+            self.put_stub_back(seq, stub);
         }
     }
 
-    fn forget_stub(&mut self, seq: Seq, stub: Stub, effects: &mut Effects) {
+    pub(super) fn forget_stub(&mut self, seq: Seq, stub: Stub, effects: &mut Effects) {
         if !self.attempts.is_empty() {
             self.forget_attempts(seq, effects);
         }
@@ -207,6 +214,7 @@ impl Queue {
     /// A message dies whose body is still to be read, if anybody is to have it.
     fn sink(&mut self, seq: Seq, stub: Stub, reason: DeathReason, effects: &mut Effects) {
         if self.settings.dead_letter.is_none() {
+            effects.deaths.note(reason);
             self.forget_stub(seq, stub, effects);
             return;
         }
@@ -277,16 +285,8 @@ impl Queue {
             }
             while rows.next_if(|row| row.seq < spot.seq).is_some() {}
             match rows.next_if(|row| row.seq == spot.seq) {
-                Some(row) => {
-                    let ready = stub.whole_again(row.message);
-                    if let Some(ready) = self.thaw(spot.seq, ready) {
-                        self.insert_ready(spot, ready);
-                    }
-                }
-                None => {
-                    self.drop_retrying_one(spot.seq);
-                    self.lost(spot.seq, stub, effects);
-                }
+                Some(row) => self.insert_ready(spot, stub.whole_again(row.message)),
+                None => self.lost(spot.seq, stub, effects),
             }
             from = spot;
         }
@@ -302,11 +302,14 @@ impl Queue {
         effects.missing += 1;
     }
 
-    /// Of what is unacked or dead, what is on disk only.
+    /// Of what is unacked, held back or dead, what is on disk only.
     pub(super) fn stubs(&self) -> impl Iterator<Item = Stub> {
         let unacked = self.unacked.values();
         let unacked = unacked.filter_map(|unacked| unacked.held.stub());
-        unacked.chain(self.sinking.values().map(|sinking| sinking.stub))
+        let held_back = self.waiting_on_disk().map(|(_, _, stub)| stub);
+        unacked
+            .chain(held_back)
+            .chain(self.sinking.values().map(|sinking| sinking.stub))
     }
 
     /// Drops those that came back and are cold, for whoever empties the queue.

@@ -1,9 +1,11 @@
 //! Whoever looks sees what there is and changes nothing.
 
 use leveret_core::{
+    arguments::QueueSettings,
     ids::Seq,
     queue::{Look, Outcome, Standing},
 };
+use leveret_wire::value::{FieldTable, FieldValue};
 
 use crate::scenario::{QueueScenario, Stop, prefetch};
 
@@ -109,4 +111,24 @@ fn what_is_on_disk_only_is_told_with_its_place() {
         ..ALL
     };
     assert!(queue.look(unacked).cold.is_empty());
+}
+
+#[test]
+fn what_is_held_back_on_disk_is_told_with_its_place_and_until_when() {
+    let arguments = FieldTable::new().with("x-retry-min", FieldValue::Int(100));
+    let settings = QueueSettings::of(&arguments);
+    let mut queue = QueueScenario::with(settings).with_unacked_bytes_max(0);
+    queue.publish(["one"]);
+    queue.get();
+    queue.settle("one", Outcome::Failed);
+    let found = queue.look(ALL);
+    let [one] = found.single.as_slice() else {
+        panic!("{found:?}");
+    };
+    assert!(matches!(one.standing, Standing::Retrying(_)), "{one:?}");
+    let others = Look {
+        retrying: false,
+        ..ALL
+    };
+    assert!(queue.look(others).single.is_empty());
 }

@@ -2,7 +2,7 @@
 
 use leveret_core::{
     arguments::QueueSettings,
-    queue::{DeathReason, Outcome},
+    queue::{DeathReason, Outcome, UNACKED_BYTES_MAX},
 };
 use leveret_wire::value::{FieldTable, FieldValue};
 
@@ -255,4 +255,80 @@ fn a_limit_of_deliveries_ends_retries_too() {
     }
     queue.settle("m", Outcome::Returned);
     queue.expect_dead(DeathReason::DeliveryLimit, ["m"]);
+}
+
+#[test]
+fn memory_does_not_grow_with_what_is_held_back() {
+    let mut queue = with(&arguments());
+    let each = UNACKED_BYTES_MAX / 10;
+    for number in 0..40 {
+        queue.publish_sized(&number.to_string(), each);
+    }
+    let alice = queue.subscribe(prefetch(0));
+    let is_bounded = |queue: &QueueScenario| {
+        let report = queue.queue().report();
+        assert!(
+            report.memory_bytes <= UNACKED_BYTES_MAX as u64,
+            "{report:?}"
+        );
+    };
+    is_bounded(&queue);
+    let labels: Vec<String> = (0..40).map(|number| number.to_string()).collect();
+    for label in &labels {
+        queue.settle(label, Outcome::Failed);
+    }
+    assert_eq!(queue.queue().retrying(), 40);
+    is_bounded(&queue);
+    queue.take_labels(alice);
+    queue.pass(100);
+    queue.expect_redeliveries(alice, 0..40);
+    assert_eq!(queue.queue().retrying(), 0);
+    is_bounded(&queue);
+    queue.ack_all();
+    queue.expect_stored([""; 0]);
+    assert_eq!(queue.store().attempts().count(), 0);
+}
+
+/// One by one, so that each is whole while somebody has it.
+#[test]
+fn what_is_held_back_on_disk_comes_back_in_order_is_purged_expires_and_outlives_a_restart() {
+    let returned = |settings: QueueSettings| {
+        let mut queue = QueueScenario::with(settings).with_unacked_bytes_max(0);
+        queue.publish(["one", "two", "three"]);
+        let alice = queue.subscribe(prefetch(1));
+        for label in ["one", "two", "three"] {
+            queue.settle(label, Outcome::Failed);
+        }
+        assert_eq!(queue.queue().retrying(), 3);
+        queue.expect_depth(0, 0);
+        queue.take_labels(alice);
+        (queue, alice)
+    };
+    let settings = || QueueSettings::of(&arguments());
+
+    let (mut queue, alice) = returned(settings());
+    queue.pass(100);
+    queue.expect_redeliveries(alice, ["one"]);
+    queue.ack("one");
+    queue.expect_redeliveries(alice, ["two"]);
+
+    let (mut queue, _) = returned(settings());
+    assert_eq!(queue.purge(), 3);
+    queue.expect_stored([""; 0]);
+
+    let (mut queue, alice) = returned(QueueSettings {
+        message_ttl_millis: Some(50),
+        ..settings()
+    });
+    queue.pass(100);
+    queue.expect_deliveries(alice, [""; 0]);
+    queue.expect_stored([""; 0]);
+
+    let (mut queue, _) = returned(settings());
+    queue.restart(Stop::Crash);
+    assert_eq!(queue.queue().retrying(), 3);
+    let bob = queue.subscribe(prefetch(0));
+    queue.expect_deliveries(bob, [""; 0]);
+    queue.pass(100);
+    queue.expect_redeliveries(bob, ["one", "two", "three"]);
 }

@@ -13,8 +13,8 @@ use leveret_core::{
     ids::{ChannelKey, ConnectionId, ConsumerId, Handout, QueueId, Seq, Timestamp},
     message::{Life, Message, MessageParts},
     queue::{
-        Answer, Command, Confirm, ConsumerSettings, DeathReason, Depth, Effects, Found, Look,
-        Outcome, Overdue, Queue, Refill, Refilled, RequestId, Transfer, UNACKED_BYTES_MAX,
+        Answer, Command, Confirm, ConsumerSettings, DeathReason, Deaths, Depth, Effects, Found,
+        Look, Outcome, Overdue, Queue, Refill, Refilled, RequestId, Transfer, UNACKED_BYTES_MAX,
     },
     record::Write,
 };
@@ -859,6 +859,11 @@ impl QueueScenario {
     /// Messages reported missing since the last look.
     pub(crate) fn take_missing(&mut self) -> u64 {
         std::mem::take(&mut self.effects.missing)
+    }
+
+    /// Messages that died since the last look, by their reasons.
+    pub(crate) fn take_deaths(&mut self) -> Deaths {
+        std::mem::take(&mut self.effects.deaths)
     }
 
     /// A policy has changed.

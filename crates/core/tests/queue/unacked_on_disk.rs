@@ -167,6 +167,11 @@ fn a_rejected_one_that_nobody_wants_is_gone_without_being_read() {
     queue.get();
     queue.settle("one", Outcome::Rejected);
     assert_eq!(queue.pending_refill(), None);
+    assert_eq!(
+        queue.take_deaths().rejected,
+        1,
+        "it is counted all the same"
+    );
     queue.expect_stored([""; 0]);
 }
 
