@@ -1,43 +1,59 @@
 //! Messages in order of their places, most of which come at the back and leave at the front.
 //!
 //! ```text
-//!   row     [a, b, –, d, e]     what came behind everything or before everything; – left from the middle
-//!   aside   {c}                 what came in between, as messages of another priority do, and what comes back
+//!   row     [a, b, –, d] [e, –, g] [h, i]     what came behind everything or before everything; – left from the middle
+//!           earlier chunks         last
+//!   aside   {c, f}                            what came in between, as messages of another priority do, and what comes back
 //! ```
 //!
-//! Always true of the row: its keys rise, its ends are there, and at most half of it are gaps, or [`KEPT_MAX`].
+//! A row is cut into chunks, so that one of millions grows and shrinks in small steps: whoever adds a message has the lock of
+//! its queue. A row of few is one chunk.
+//!
+//! Always true of the row: keys rise from chunk to chunk, and no chunk is empty but the last one of an empty row.
+
+mod chunk;
 
 use std::{
     collections::{BTreeMap, VecDeque},
     iter::from_fn,
+    mem::replace,
 };
 
-/// Places that a row keeps, used or not.
+use self::chunk::Chunk;
+
+/// Places of a chunk at most: some 20 KiB.
+const CHUNK_MAX: usize = 256;
+/// Places that the last chunk keeps, used or not.
 const KEPT_MAX: usize = 64;
+/// The same of the others, in which nothing comes any more.
+const KEPT_EARLIER_MAX: usize = 8;
 
 /// A map in order of its keys, cheap at both ends.
 #[derive(Debug)]
-pub(super) struct Line<K, V> {
-    row: VecDeque<(K, Option<V>)>,
-    gaps: usize,
+pub(super) struct Line<K, V, const CHUNK: usize = CHUNK_MAX> {
+    earlier: VecDeque<Chunk<K, V>>,
+    /// Messages in them.
+    earlier_len: usize,
+    last: Chunk<K, V>,
     aside: BTreeMap<K, V>,
 }
 
-impl<K: Ord + Copy, V> Line<K, V> {
+impl<K: Ord + Copy, V, const CHUNK: usize> Line<K, V, CHUNK> {
     pub(super) const fn new() -> Self {
         Self {
-            row: VecDeque::new(),
-            gaps: 0,
+            earlier: VecDeque::new(),
+            earlier_len: 0,
+            last: Chunk::new(),
             aside: BTreeMap::new(),
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.row.len() - self.gaps + self.aside.len()
+        self.earlier_len + self.last.len() + self.aside.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.row.is_empty() && self.aside.is_empty()
+        self.last.is_empty() && self.aside.is_empty()
     }
 
     pub(super) fn clear(&mut self) {
@@ -46,17 +62,20 @@ impl<K: Ord + Copy, V> Line<K, V> {
 
     /// Puts a message at its place, where there is none.
     pub(super) fn insert(&mut self, key: K, value: V) {
-        if self.row.back().is_none_or(|(last, _)| *last < key) {
-            self.row.push_back((key, Some(value)));
-        } else if self.row.front().is_some_and(|(first, _)| key < *first) {
-            self.row.push_front((key, Some(value)));
+        if self.last.last_key().is_none_or(|last| last < key) {
+            if self.last.places() >= CHUNK {
+                self.begin_chunk();
+            }
+            self.last.push_back(key, value);
+        } else if self.front().first_key().is_some_and(|first| key < first) {
+            self.push_front(key, value);
         } else {
             self.aside.insert(key, value);
         }
     }
 
     pub(super) fn get(&self, key: K) -> Option<&V> {
-        let in_row = self.position(key).and_then(|at| self.row[at].1.as_ref());
+        let in_row = self.chunk_from(key).get(key);
         in_row.or_else(|| self.aside.get(&key))
     }
 
@@ -65,19 +84,18 @@ impl<K: Ord + Copy, V> Line<K, V> {
     }
 
     pub(super) fn remove(&mut self, key: K) -> Option<V> {
-        let at = self.position(key);
-        match at.and_then(|at| self.row[at].1.take()) {
-            Some(value) => {
-                self.gaps += 1;
-                self.trim();
-                Some(value)
-            }
+        if !self.earlier.is_empty() {
+            let in_row = self.remove_of_long_row(key);
+            return in_row.or_else(|| self.aside.remove(&key));
+        }
+        match self.last.remove(key, KEPT_MAX) {
             None => self.aside.remove(&key),
+            removed => removed,
         }
     }
 
     pub(super) fn first(&self) -> Option<(K, &V)> {
-        let in_row = self.row.front().and_then(present);
+        let in_row = self.front().first();
         let aside = self
             .aside
             .first_key_value()
@@ -86,35 +104,33 @@ impl<K: Ord + Copy, V> Line<K, V> {
     }
 
     pub(super) fn last_key(&self) -> Option<K> {
-        let in_row = self.row.back().map(|(key, _)| *key);
         let aside = self.aside.last_key_value().map(|(key, _)| *key);
-        in_row.max(aside)
+        self.last.last_key().max(aside)
     }
 
     /// The first at this place or behind it.
     pub(super) fn first_from(&self, key: K) -> Option<(K, &V)> {
-        let from = self.row.partition_point(|(place, _)| *place < key);
-        let in_row = self.row.range(from..).find_map(present);
+        let in_row = self.chunk_from(key).first_from(key);
         let aside = self.aside.range(key..).next();
         earlier(in_row, aside.map(|(&key, value)| (key, value)))
     }
 
     pub(super) fn pop_first(&mut self) -> Option<(K, V)> {
-        let is_aside = match (self.row.front(), self.aside.first_key_value()) {
-            (_, None) => false,
-            (None, Some(_)) => true,
-            (Some((in_row, _)), Some((aside, _))) => aside < in_row,
-        };
-        if is_aside {
+        if let Some((&aside, _)) = self.aside.first_key_value()
+            && self.front().first_key().is_none_or(|first| aside < first)
+        {
             return self.aside.pop_first();
         }
-        let (key, value) = self.row.pop_front()?;
-        self.trim();
-        Some((key, value?))
+        if self.earlier.is_empty() {
+            self.last.pop_first(KEPT_MAX)
+        } else {
+            self.pop_first_of_long_row()
+        }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (K, &V)> {
-        let mut row = self.row.iter().filter_map(present).peekable();
+        let row = self.earlier.iter().chain([&self.last]);
+        let mut row = row.flat_map(Chunk::iter).peekable();
         let aside = self.aside.iter().map(|(&key, value)| (key, value));
         let mut aside = aside.peekable();
         from_fn(move || match (row.peek(), aside.peek()) {
@@ -132,44 +148,99 @@ impl<K: Ord + Copy, V> Line<K, V> {
         self.iter().map(|(_, value)| value)
     }
 
-    /// Where a key stands in the row. Mostly it is the first.
-    fn position(&self, key: K) -> Option<usize> {
-        let (first, _) = self.row.front()?;
-        if *first == key {
-            return Some(0);
-        }
-        self.row.binary_search_by(|(place, _)| place.cmp(&key)).ok()
+    fn front(&self) -> &Chunk<K, V> {
+        self.earlier.front().unwrap_or(&self.last)
     }
 
-    /// Something left the row: its ends are there again, and it has not much more room than it needs.
-    fn trim(&mut self) {
-        if self.gaps > 0 {
-            self.close_gaps();
+    /// The chunk in which the first at this place or behind it stands, if any does.
+    fn chunk_from(&self, key: K) -> &Chunk<K, V> {
+        if self.earlier.is_empty() {
+            return &self.last;
         }
-        let capacity = self.row.capacity();
-        if capacity > KEPT_MAX && self.row.len() < capacity / 4 {
-            self.row.shrink_to(KEPT_MAX.max(2 * self.row.len()));
+        self.earlier
+            .get(self.earlier_from(key))
+            .unwrap_or(&self.last)
+    }
+
+    /// Its number; one too high if it is the last one. Mostly it is the first.
+    fn earlier_from(&self, key: K) -> usize {
+        let is_before = |chunk: &Chunk<K, V>| chunk.last_key() < Some(key);
+        match self.earlier.front() {
+            Some(first) if !is_before(first) => 0,
+            _ => self.earlier.partition_point(is_before),
         }
     }
 
-    fn close_gaps(&mut self) {
-        while let Some((_, None)) = self.row.front() {
-            self.row.pop_front();
-            self.gaps -= 1;
+    /// A row that has filled one chunk fills another one.
+    #[cold]
+    fn begin_chunk(&mut self) {
+        let full = replace(&mut self.last, Chunk::with_capacity(CHUNK));
+        self.earlier_len += full.len();
+        self.earlier.push_back(full);
+    }
+
+    #[cold]
+    fn push_front(&mut self, key: K, value: V) {
+        if self.earlier.is_empty() && self.last.places() < CHUNK {
+            self.last.push_front(key, value);
+            return;
         }
-        while let Some((_, None)) = self.row.back() {
-            self.row.pop_back();
-            self.gaps -= 1;
-        }
-        if self.gaps > KEPT_MAX && self.gaps > self.row.len() / 2 {
-            self.row.retain(|(_, value)| value.is_some());
-            self.gaps = 0;
+        self.earlier_len += 1;
+        match self.earlier.front_mut() {
+            Some(first) if first.places() < CHUNK => first.push_front(key, value),
+            _ => self.earlier.push_front(Chunk::of(key, value)),
         }
     }
-}
 
-fn present<K: Copy, V>((key, value): &(K, Option<V>)) -> Option<(K, &V)> {
-    value.as_ref().map(|value| (*key, value))
+    #[cold]
+    fn remove_of_long_row(&mut self, key: K) -> Option<V> {
+        if self.front().first_key() == Some(key) {
+            return self.pop_first_of_long_row().map(|(_, value)| value);
+        }
+        let at = self.earlier_from(key);
+        let Some(chunk) = self.earlier.get_mut(at) else {
+            let value = self.last.remove(key, KEPT_MAX);
+            self.end_last();
+            return value;
+        };
+        let value = chunk.remove(key, KEPT_EARLIER_MAX)?;
+        self.earlier_len -= 1;
+        if chunk.is_empty() {
+            self.earlier.remove(at);
+            self.let_go();
+        }
+        Some(value)
+    }
+
+    #[cold]
+    fn pop_first_of_long_row(&mut self) -> Option<(K, V)> {
+        let first = self.earlier.front_mut()?;
+        let popped = first.take_first()?;
+        self.earlier_len -= 1;
+        if first.is_empty() {
+            self.earlier.pop_front();
+            self.let_go();
+        }
+        Some(popped)
+    }
+
+    /// Something left the last chunk: if it was all of it, there is another last one.
+    fn end_last(&mut self) {
+        if self.last.is_empty()
+            && let Some(last) = self.earlier.pop_back()
+        {
+            self.earlier_len -= last.len();
+            self.last = last;
+            self.let_go();
+        }
+    }
+
+    /// A long row was short again.
+    fn let_go(&mut self) {
+        if self.earlier.is_empty() {
+            self.earlier = VecDeque::new();
+        }
+    }
 }
 
 fn earlier<'a, K: Ord, V>(
@@ -214,7 +285,10 @@ mod tests {
         ]
     }
 
-    fn check(line: &Line<u16, u32>, model: &BTreeMap<u16, u32>) -> Result<(), TestCaseError> {
+    /// Chunks of a few, so that there are several.
+    type Short = Line<u16, u32, 8>;
+
+    fn check(line: &Short, model: &BTreeMap<u16, u32>) -> Result<(), TestCaseError> {
         prop_assert_eq!(line.len(), model.len());
         prop_assert_eq!(line.is_empty(), model.is_empty());
         let expected: Vec<_> = model.iter().map(|(&key, value)| (key, value)).collect();
@@ -224,28 +298,24 @@ mod tests {
             model.keys().next().copied()
         );
         prop_assert_eq!(line.last_key(), model.keys().last().copied());
-        let ends = [line.row.front(), line.row.back()];
-        prop_assert!(ends.iter().flatten().all(|(_, value)| value.is_some()));
-        let gaps = line.row.iter().filter(|(_, value)| value.is_none()).count();
-        prop_assert_eq!(gaps, line.gaps);
-        prop_assert!(
-            gaps <= KEPT_MAX || gaps <= line.row.len() / 2,
-            "{} gaps",
-            gaps
-        );
-        let capacity = line.row.capacity();
-        prop_assert!(
-            capacity <= KEPT_MAX.max(4 * (line.row.len() + 1)),
-            "{}",
-            capacity
-        );
+        let len: usize = line.earlier.iter().map(Chunk::len).sum();
+        prop_assert_eq!(len, line.earlier_len);
+        prop_assert!(!line.earlier.iter().any(Chunk::is_empty));
+        prop_assert!(line.earlier.is_empty() || !line.last.is_empty());
+        for chunk in &line.earlier {
+            // One that was the last one, or is the first one, may have kept more.
+            prop_assert_eq!(chunk.check(KEPT_MAX), Ok(()));
+            prop_assert!(chunk.places() <= 8);
+        }
+        prop_assert_eq!(line.last.check(KEPT_MAX), Ok(()));
+        prop_assert!(line.last.places() <= 8);
         Ok(())
     }
 
     proptest! {
         #[test]
         fn a_line_is_a_map_in_order(steps in prop::collection::vec(step(), 0..600)) {
-            let (mut line, mut model) = (Line::new(), BTreeMap::new());
+            let (mut line, mut model) = (Short::new(), BTreeMap::new());
             let mut next = 1000_u16;
             for (number, step) in (0_u32..).zip(steps) {
                 match step {
@@ -288,7 +358,7 @@ mod tests {
 
     #[test]
     fn one_that_stays_does_not_keep_the_places_of_those_that_left() {
-        let mut line = Line::new();
+        let mut line: Line<_, _> = Line::new();
         line.insert(0, ());
         for key in 1..100_000 {
             line.insert(key, ());
@@ -297,16 +367,30 @@ mod tests {
             }
         }
         assert_eq!(line.len(), 11);
-        assert!(line.row.capacity() < 1000, "{}", line.row.capacity());
+        assert!(line.last.capacity() < 1000, "{}", line.last.capacity());
     }
 
     #[test]
     fn a_backlog_that_left_gives_its_memory_back() {
-        let mut line = Line::new();
+        let mut line: Line<_, _> = Line::new();
         for key in 0..100_000 {
             line.insert(key, ());
         }
         while line.pop_first().is_some() {}
-        assert!(line.row.capacity() <= KEPT_MAX, "{}", line.row.capacity());
+        assert!(line.last.capacity() <= KEPT_MAX, "{}", line.last.capacity());
+    }
+
+    #[test]
+    fn few_that_stay_of_many_keep_few_places() {
+        let mut line: Line<_, _> = Line::new();
+        for key in 0..100_000 {
+            line.insert(key, ());
+        }
+        for key in (0..100_000).filter(|key| key % 1000 != 0) {
+            assert_eq!(line.remove(key), Some(()));
+        }
+        assert_eq!(line.len(), 100);
+        let places = line.earlier.iter().map(Chunk::capacity).sum::<usize>();
+        assert!(places <= 100 * KEPT_EARLIER_MAX, "{places}");
     }
 }
