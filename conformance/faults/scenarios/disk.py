@@ -1,12 +1,14 @@
 """The disk fails, fills up, is slow or hangs."""
 
+import re
 import shutil
+import struct
 import subprocess
 import threading
 import time
 
 from broker import Image, may_mount, run
-from client import Client, Consumer, Gone, Publisher, drain, publish_bytes
+from client import METHODS, Client, Consumer, Gone, Publisher, drain, publish_bytes
 from faults import Skip, scenario
 from history import History
 
@@ -53,6 +55,75 @@ def a_sync_that_fails_ends_the_broker_and_no_confirm_follows(case):
     broker.stop()
 
 
+PROMISES = {
+    struct.pack(">HH", *METHODS[name].ids): name
+    for name in (
+        "basic.ack",
+        "exchange.declare-ok",
+        "exchange.delete-ok",
+        "queue.declare-ok",
+        "queue.bind-ok",
+        "queue.unbind-ok",
+        "queue.purge-ok",
+        "queue.delete-ok",
+        "tx.commit-ok",
+    )
+}
+
+
+def syncs_and_promises(trace):
+    """What strace saw, in order: a sync of the log that has ended, as `None`, and a promise that begins to leave."""
+    events, syncing = [], {}
+    for line in trace.read_text().splitlines():
+        thread, _, call = line.partition(" ")
+        octets = re.sub(r"(?:\\x[0-9a-f]{2})+", lambda found: bytes.fromhex(found[0].replace("\\x", "")).decode("latin-1"), call)
+        if "fdatasync(" in call:
+            syncing[thread.strip()] = ".log>" in octets
+        is_over = "fdatasync" in call and call.rstrip().endswith("= 0")
+        if is_over and syncing.pop(thread.strip(), False):
+            events.append(None)
+        # A method on channel 1, written to a socket in one piece: type, channel, size, then its two numbers.
+        for found in re.finditer("\x01\x00\x01\x00\x00..(....)", octets, re.DOTALL) if "<socket:" in octets else ():
+            if name := PROMISES.get(found[1].encode("latin-1")):
+                events.append(name)
+    return events
+
+
+@scenario("FM9")
+def no_promise_leaves_before_a_sync_behind_what_it_promises(case):
+    trace = case.scratch / "trace"
+    if not shutil.which("strace"):
+        raise Skip("strace is not installed")
+    calls = "trace=fdatasync,write,writev,sendto,sendmsg"
+    wrapper = ["strace", "-f", "-qq", "-y", "-xx", "-s", "64", "--signal=none", "-o", str(trace), "-e", calls]
+    broker = case.broker(wrapper=wrapper)
+    broker.start(limit=25)
+    client, both = Client(broker.port), Client(broker.port)
+    both.ask("tx.select", "tx.select-ok")
+    # One after the other, so that each needs a sync of its own.
+    for lap in range(case.rounds(3, 30)):
+        names = {"queue": f"queue-{lap}", "exchange": f"exchange-{lap}"}
+        client.declare(names["queue"])
+        client.declare(f"other-{lap}")
+        client.ask("exchange.declare", "exchange.declare-ok", exchange=names["exchange"], type="direct", durable=True)
+        client.ask("queue.bind", "queue.bind-ok", **names, routing_key="key")
+        publisher = Publisher(broker.port, History(), names["queue"], window=1, size=case.random.choice([50, 20000]))
+        publisher.publish_all(10)
+        both.write(b"".join(publish_bytes(b"both", routing_key=queue) for queue in (names["queue"], f"other-{lap}")))
+        both.ask("tx.commit", "tx.commit-ok")
+        client.ask("queue.purge", "queue.purge-ok", queue=names["queue"])
+        client.ask("queue.unbind", "queue.unbind-ok", **names, routing_key="key")
+        client.ask("exchange.delete", "exchange.delete-ok", exchange=names["exchange"])
+        client.ask("queue.delete", "queue.delete-ok", queue=f"other-{lap}")
+    broker.end_quietly()
+    events = syncs_and_promises(trace)
+    told = [name for name in events if name]
+    assert set(told) == set(PROMISES.values()) and told.count("basic.ack") == 10 * case.rounds(3, 30), told
+    for before, name in zip([*events[:1], *events], events):
+        assert not name or before is None, f"{name} left behind {before} and no sync: {events}"
+    case.note(f"{len(told)} promises, {events.count(None)} syncs")
+
+
 @scenario("FM10")
 def a_full_disk_blocks_publishers_and_space_is_enough_to_go_on(case):
     if not may_mount():
@@ -66,6 +137,8 @@ def a_full_disk_blocks_publishers_and_space_is_enough_to_go_on(case):
     declare(broker, "jobs")
     ballast = image.place / "ballast"
     run("fallocate", "-l", str(180 << 20), ballast)
+    # It takes no more than its prefetch until the disk is full.
+    consumer = Consumer(broker.port, history, "jobs", prefetch=20)
     load = Load(broker, history, publishers=1, size=20000)
     deadline = time.monotonic() + 60
     while "the disk is full" not in broker.since_start():
@@ -78,6 +151,13 @@ def a_full_disk_blocks_publishers_and_space_is_enough_to_go_on(case):
     late = Publisher(broker.port, history, "jobs")
     late.publish(1)
     late.pump_until(lambda: late.blocked, what="connection.blocked")
+    taken = 0
+    while taken < 100:
+        assert consumer.pump(10), f"{taken} deliveries while the disk is full"
+        taken += len(consumer.deliveries)
+        consumer.ack_all()
+    consumer.hang_up()
+    assert "there is space on the disk again" not in broker.since_start(), broker.tail()
     confirmed = len(history.confirmed)
     ballast.unlink()
     deadline = time.monotonic() + 30

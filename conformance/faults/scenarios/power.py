@@ -5,7 +5,7 @@ import signal
 import time
 
 from broker import Image, may_mount
-from client import Client, Publisher, drain
+from client import Client, Closed, Publisher, drain, publish_bytes
 from faults import Skip, scenario
 from history import History
 
@@ -20,28 +20,72 @@ def power_cut_under_load(case):
     image = Image(case.scratch)
     broker, history = case.broker(directory=image.place / "data"), History()
     broker.log, broker.ports_file = case.scratch / "log", case.scratch / "ports"
-    declared = 0
+    topology, committed = Topology(case.random), 0
     for lap in range(case.rounds(4, 50)):
         broker.start()
         if lap == 0:
-            declare(broker, "jobs")
-        client = Client(broker.port)
-        for number in range(declared):
-            client.ask("queue.declare", "queue.declare-ok", queue=f"declared-{number}", passive=True)
+            declare(broker, "jobs", "left", "right")
+        client, both = Client(broker.port), Client(broker.port)
+        topology.check(broker.port)
+        left, right = client.count("left"), client.count("right")
+        assert left == right and left % 5 == 0, f"{left} on the left, {right} on the right"
+        assert left >= committed * 5, f"{left} of {committed} transactions of 5"
+        committed = left // 5
+        both.ask("tx.select", "tx.select-ok")
+        pair = publish_bytes(b"left", routing_key="left") + publish_bytes(b"right", routing_key="right")
         load = Load(broker, history, consumers=1, size=case.random.choice([50, 1000, 20000]))
         until = time.monotonic() + case.random.uniform(0.05, 0.8)
         while time.monotonic() < until:
-            client.declare(f"declared-{declared}")
-            declared += 1
+            topology.change(client)
+            both.write(pair * 5)
+            both.ask("tx.commit", "tx.commit-ok")
+            committed += 1
         history.crashed()
         image.cut_power(broker)
         load.join()
     broker.start()
+    topology.check(broker.port)
     drain(broker.port, history, "jobs")
     history.check()
-    case.note(f"{history.summary()}, {declared} queues declared")
+    case.note(f"{history.summary()}, {topology.number} queues declared, {committed} transactions")
     broker.stop()
     image.unmount()
+
+
+class Topology:
+    """Queues that are declared, bound and deleted again, each step told to be done."""
+
+    def __init__(self, random):
+        self.random, self.number = random, 0
+        self.there, self.gone = [], []
+
+    def change(self, client):
+        queue = f"declared-{self.number}"
+        self.number += 1
+        client.declare(queue)
+        client.ask("queue.bind", "queue.bind-ok", queue=queue, exchange="amq.direct", routing_key=queue)
+        self.there.append(queue)
+        if self.random.random() < 0.3:
+            client.ask("queue.delete", "queue.delete-ok", queue=queue)
+            self.gone.append(self.there.pop())
+
+    def check(self, port):
+        """All that was told is so: every queue is there, and of the newest ones each is bound or gone."""
+        client = Client(port)
+        for queue in self.there:
+            client.ask("queue.declare", "queue.declare-ok", queue=queue, passive=True)
+        client.close()
+        for queue in self.there[-10:]:
+            routed = History()
+            Publisher(port, routed, queue, exchange="amq.direct", mandatory=True).publish_all(1)
+            assert not routed.returned_ids, f"the binding of {queue} is lost"
+        for queue in self.gone[-10:]:
+            try:
+                Client(port).ask("queue.declare", "queue.declare-ok", queue=queue, passive=True)
+            except Closed as closed:
+                assert "channel.close 404" in str(closed), closed
+            else:
+                raise AssertionError(f"{queue} was deleted and is there")
 
 
 @scenario("FM5")

@@ -1,5 +1,6 @@
 """Queues that come and go, die, expire, or hold very much."""
 
+import collections
 import threading
 import time
 
@@ -280,6 +281,47 @@ def poison_messages_are_dead_lettered_and_others_served(case):
     assert Client(broker.port).count("jobs") == 0, "a dead message is in its old queue as well"
     assert drain(broker.port, history, "dead") == total
     history.check()
+    broker.stop()
+
+
+class Failing(Consumer):
+    """Gives everything back to be tried again."""
+
+    def on_delivery(self, tag, redelivered, body):
+        super().on_delivery(tag, redelivered, body)
+        self.send("basic.reject", delivery_tag=tag, requeue=True)
+
+
+@scenario("FM28")
+def what_fails_again_and_again_ends_at_the_delivery_limit_and_others_are_served_meanwhile(case):
+    total, limit = case.rounds(300, 5000), 3
+    broker, history, others = case.broker().start(), History(), History()
+    dead_letter = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead", "x-delivery-limit": limit}
+    declare(broker, "poison", **dead_letter, **{"x-queue-type": "quorum"})
+    declare(broker, "dead", "other")
+    Publisher(broker.port, history, "poison").publish_all(total, limit=60)
+    tried = History()
+    failing, asked = Failing(broker.port, tried, "poison", prefetch=20), Client(broker.port)
+    publisher, consumer = Publisher(broker.port, others, "other"), Consumer(broker.port, others, "other")
+
+    def all_dead():
+        publisher.publish(1)
+        for client in (failing, publisher, consumer):
+            client.pump(0.01)
+        consumer.ack_all()
+        assert len(others.attempts) == 1 and others.attempts[1] - len(others.acked_at) < 100, "the other queue stands still"
+        return asked.count("dead") == total
+
+    wait_for(all_dead, 120, "all are in the dead-letter queue")
+    times = collections.Counter(found for _, _, found, _ in tried.deliveries)
+    assert set(times.values()) == {limit + 1}, f"tried {set(times.values())} times with a limit of {limit}"
+    assert drain(broker.port, history, "dead") == total
+    history.check(in_order=False)
+    publisher.settle()
+    consumer.hang_up()
+    drain(broker.port, others, "other")
+    others.check()
+    case.note(f"{total} messages, {len(tried.deliveries)} deliveries, {others.attempts[1]} messages beside them")
     broker.stop()
 
 
