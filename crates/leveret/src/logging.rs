@@ -15,6 +15,7 @@ mod levels;
 mod line;
 mod outlet;
 mod syslog;
+mod written;
 
 use std::{
     fmt,
@@ -38,9 +39,9 @@ pub(crate) use self::{
 use self::{
     file::{LogFile, Rotation},
     levels::Levels,
-    line::{Json, Line},
     outlet::{OutletLayer, Recent},
     syslog::Syslog,
+    written::WriterLayer,
 };
 use crate::config::{
     Bytes, LogFileName, LogFormat, LogLevel, LogMoments, LogTo, Settings, SyslogFacility,
@@ -183,15 +184,12 @@ impl Plan {
                 // It fails when the subscriber is gone, which lives as long as the process.
                 apply: Box::new(move |targets| drop(handle.reload(targets))),
             });
-            let layer = tracing_subscriber::fmt::layer().with_writer(writer);
-            layers.push(match format {
-                LogFormat::Text => layer
-                    .with_ansi(has_colours)
-                    .event_format(Line)
-                    .with_filter(filter)
-                    .boxed(),
-                LogFormat::Json => layer.event_format(Json).with_filter(filter).boxed(),
-            });
+            let layer = WriterLayer {
+                writer,
+                format,
+                has_colours,
+            };
+            layers.push(layer.with_filter(filter).boxed());
         };
         if let Some((to, format, levels)) = self.console {
             let (writer, is_terminal) = match to {

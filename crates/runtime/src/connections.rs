@@ -10,11 +10,14 @@ use leveret_core::{
     ids::{ChannelKey, ConnectionId, ConsumerId, Timestamp},
     queue::Counters,
 };
-use leveret_wire::value::{FieldTable, ShortString};
+use leveret_wire::value::{EncodedTable, FieldTable, FieldValue, ShortString};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::{endpoint::Endpoint, traffic::TrafficCounts};
+
+/// Where clients say what they want a connection to be called.
+pub(crate) const CONNECTION_NAME: &[u8] = b"connection_name";
 
 /// What is known of a connection from its `connection.open` on.
 #[derive(Debug)]
@@ -31,8 +34,8 @@ pub struct ConnectionFacts {
     pub local: Endpoint,
     /// When it was opened.
     pub connected_at: Timestamp,
-    /// What the client says of itself.
-    pub client_properties: FieldTable,
+    /// What the client says of itself; see [`ConnectionFacts::given_name`] for what is asked for most.
+    pub client_properties: EncodedTable,
     /// How the user proved who they are.
     pub mechanism: &'static str,
     /// What was agreed, if it is encrypted.
@@ -70,6 +73,12 @@ impl ConnectionFacts {
     #[must_use]
     pub fn name(&self) -> String {
         format!("{} -> {}", self.peer, self.local)
+    }
+
+    /// The name that the client gave it.
+    #[must_use]
+    pub fn given_name(&self) -> Option<FieldValue> {
+        self.client_properties.table().get(CONNECTION_NAME).cloned()
     }
 }
 
@@ -430,7 +439,7 @@ mod tests {
             peer: address.into(),
             local: address.into(),
             connected_at: Timestamp::default(),
-            client_properties: FieldTable::new(),
+            client_properties: EncodedTable::default(),
             mechanism: "PLAIN",
             tls: None,
         })

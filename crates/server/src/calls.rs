@@ -21,7 +21,7 @@ use leveret_session::{
     ExchangeBind, ExchangeDeclare, ExchangeUnbind, Get, Login, Mechanism, OpenRefusal, QueueBind,
     QueueDeclare, QueueUnbind, SharePrefetch,
 };
-use leveret_wire::value::{FieldTable, ShortString};
+use leveret_wire::value::{EncodedTable, FieldTable, ShortString};
 use tracing::{debug, error, info, warn};
 
 use crate::{outbox::ConnectionOutbox, stage::Stage, token_end::TokenEnd};
@@ -324,7 +324,7 @@ impl Calls {
             peer: self.peer.clone(),
             local: self.local.clone(),
             connected_at: self.broker.now(),
-            client_properties,
+            client_properties: EncodedTable::from(&client_properties),
             mechanism,
             tls: self.tls.take(),
         });
@@ -332,7 +332,7 @@ impl Calls {
         match self.broker.open_connection(facts.clone(), control, known) {
             Ok(vhost) => {
                 let named = self.called_so(&facts);
-                if let Some(given) = facts.client_properties.get(CONNECTION_NAME) {
+                if let Some(given) = facts.given_name() {
                     info!(
                         "connection {} has a client-provided name: {given}",
                         facts.name()
@@ -360,7 +360,7 @@ impl Calls {
     /// The connection under the name by which its lines are found.
     fn called_so(&self, facts: &ConnectionFacts) -> String {
         let name = facts.name();
-        match facts.client_properties.get(CONNECTION_NAME) {
+        match facts.given_name() {
             Some(given) => format!("{name} - {given}"),
             None => name,
         }
@@ -715,9 +715,6 @@ impl Calls {
             .expect("the session asks only in an open vhost")
     }
 }
-
-/// The property in which a client says how it is called.
-const CONNECTION_NAME: &[u8] = b"connection_name";
 
 /// A time as RabbitMQ's lines have it: `350ms`, `10s`, `2M, 5s`, `1H, 2M`, `3D, 4H`.
 fn duration(millis: u64) -> String {

@@ -61,12 +61,12 @@ pub(crate) struct Accepted {
 pub(crate) fn run(accepted: Accepted) -> impl Future<Output = ()> {
     let span = info_span!("connection", id = %accepted.id, peer = %accepted.peer);
     // Made at once: an asynchronous function would keep room for what it was given beside what it makes of it.
-    let (reader, writer) = span.in_scope(|| start(accepted));
-    serve(reader, writer).instrument(span)
+    let reader = span.in_scope(|| start(accepted));
+    serve(reader).instrument(span)
 }
 
 /// Makes the two halves, and starts the writing one.
-fn start(accepted: Accepted) -> (Box<Reader>, JoinHandle<()>) {
+fn start(accepted: Accepted) -> Box<Reader> {
     let Accepted {
         id,
         stream,
@@ -109,11 +109,12 @@ fn start(accepted: Accepted) -> (Box<Reader>, JoinHandle<()>) {
         calls: Calls::new(id, peer, local, tls_facts, broker, outbox.clone()),
         news: News::default(),
         socket,
+        writer,
         unwritten: Unwritten::default(),
         read_bytes: READ_BYTES_MIN,
         received_bytes: 0,
         reads: 0,
-        lost: None,
+        is_lost: false,
         is_paused: false,
         stopping,
         beat: Beat {
@@ -122,20 +123,16 @@ fn start(accepted: Accepted) -> (Box<Reader>, JoinHandle<()>) {
         },
         outbox,
     };
-    (Box::new(reader), writer)
+    Box::new(reader)
 }
 
-async fn serve(mut reader: Box<Reader>, writer: JoinHandle<()>) {
-    let stop_writer = writer.abort_handle();
+async fn serve(mut reader: Box<Reader>) {
     let actor = reader.calls.actor.clone();
-    if contained_task(actor.acts(reader.run(writer)))
-        .await
-        .is_err()
-    {
+    if contained_task(actor.acts(reader.run())).await.is_err() {
         error!("a bug of the broker has ended this connection");
         // What it held goes back, as far as that is known.
         let _ = contained(|| reader.let_go());
-        stop_writer.abort();
+        reader.writer.abort();
     }
     reader.calls.broker.disconnect(reader.calls.id);
 }
@@ -148,6 +145,8 @@ struct Reader {
     calls: Calls,
     news: News,
     socket: ReadHalf,
+    /// The other half.
+    writer: JoinHandle<()>,
     /// What was published here and is not on disk.
     unwritten: Unwritten,
     /// How much the next read may take.
@@ -155,8 +154,8 @@ struct Reader {
     /// How much came so far, and how often something came.
     received_bytes: u64,
     reads: u64,
-    /// What ended it that was no close.
-    lost: Option<&'static str>,
+    /// The client went without a close.
+    is_lost: bool,
     /// It waits for room.
     is_paused: bool,
     stopping: watch::Receiver<bool>,
@@ -166,7 +165,7 @@ struct Reader {
 
 impl Reader {
     /// What it does now and then is on the heap while it does it, or every connection would keep room for it.
-    async fn run(&mut self, writer: JoinHandle<()>) {
+    async fn run(&mut self) {
         let how = loop {
             match self.work_through().await {
                 ControlFlow::Continue(()) => {}
@@ -191,8 +190,9 @@ impl Reader {
         // Whatever ended it: nothing is delivered to it any more, and what it held goes back.
         self.let_go();
         let missed = self.beat.has_missed.then_some(MISSED);
-        self.calls.log_end(self.lost.or(missed));
-        Box::pin(self.close(how, writer)).await;
+        let lost = self.is_lost.then_some(LOST);
+        self.calls.log_end(lost.or(missed));
+        Box::pin(self.close(how)).await;
     }
 
     fn let_go(&mut self) {
@@ -368,40 +368,43 @@ impl Reader {
         }
     }
 
-    /// Waits for bytes, a deadline or the broker's stop.
-    async fn wait(&mut self) -> ControlFlow<CloseHow> {
+    /// Waits for bytes, a deadline or the broker's stop. What an idle connection is in the middle of: an asynchronous
+    /// function would keep `self` twice, here and one call further out.
+    fn wait(&mut self) -> impl Future<Output = ControlFlow<CloseHow>> {
         self.input.release_idle_capacity();
         self.session.release_idle_capacity();
-        loop {
-            let deadline = Beat::deadline(&self.session, &self.outbox);
-            tokio::select! {
-                biased;
-                // First, since a client may never stop sending.
-                () = self.outbox.ordered() => {
-                    if self.obey() {
-                        return ControlFlow::Continue(());
-                    }
-                }
-                // First, or a client that never stops sending would never hear of it.
-                Ok(()) = self.stopping.changed() => {
-                    self.session.force_close(
-                        ReplyCode::ConnectionForced,
-                        "broker forced connection closure with reason 'shutdown'",
-                    );
-                    return ControlFlow::Continue(());
-                }
-                read = self.socket.read(&mut self.input, self.read_bytes) => {
-                    match read {
-                        Ok(0) => return self.lost("the client closed the socket"),
-                        Ok(read) => {
-                            self.note_read(read);
+        async move {
+            loop {
+                let deadline = Beat::deadline(&self.session, &self.outbox);
+                tokio::select! {
+                    biased;
+                    // First, since a client may never stop sending.
+                    () = self.outbox.ordered() => {
+                        if self.obey() {
                             return ControlFlow::Continue(());
                         }
-                        Err(error) => return self.lost(&error.to_string()),
                     }
+                    // First, or a client that never stops sending would never hear of it.
+                    Ok(()) = self.stopping.changed() => {
+                        self.session.force_close(
+                            ReplyCode::ConnectionForced,
+                            "broker forced connection closure with reason 'shutdown'",
+                        );
+                        return ControlFlow::Continue(());
+                    }
+                    read = self.socket.read(&mut self.input, self.read_bytes) => {
+                        match read {
+                            Ok(0) => return self.lost("the client closed the socket"),
+                            Ok(read) => {
+                                self.note_read(read);
+                                return ControlFlow::Continue(());
+                            }
+                            Err(error) => return self.lost(&error.to_string()),
+                        }
+                    }
+                    () = sleep_until(deadline) => self.beat.tick(&mut self.session, &self.outbox)?,
+                    () = self.outbox.has_news() => return ControlFlow::Continue(()),
                 }
-                () = sleep_until(deadline) => self.beat.tick(&mut self.session, &self.outbox)?,
-                () = self.outbox.has_news() => return ControlFlow::Continue(()),
             }
         }
     }
@@ -450,12 +453,12 @@ impl Reader {
 
     fn lost(&mut self, reason: &str) -> ControlFlow<CloseHow> {
         debug!(%reason, "connection lost");
-        self.lost = self.session.is_running().then_some(LOST);
+        self.is_lost = self.session.is_running();
         ControlFlow::Break(CloseHow::Now)
     }
 
     /// Lets the last frames leave, then ends the socket.
-    async fn close(&mut self, how: CloseHow, writer: JoinHandle<()>) {
+    async fn close(&mut self, how: CloseHow) {
         let linger = match how {
             CloseHow::Now => Duration::ZERO,
             CloseHow::Linger { until } => {
@@ -465,10 +468,12 @@ impl Reader {
         // A reset would throw away what the peer has not read yet, so its bytes are read and dropped.
         let _ = timeout(linger, self.discard_input()).await;
         self.outbox.end(End::AfterLastByte);
-        let stop = writer.abort_handle();
-        if timeout(LAST_WRITE_DEADLINE, writer).await.is_err() {
+        if timeout(LAST_WRITE_DEADLINE, &mut self.writer)
+            .await
+            .is_err()
+        {
             debug!("the client does not read its last frames");
-            stop.abort();
+            self.writer.abort();
         }
     }
 

@@ -21,7 +21,7 @@ use leveret_runtime::{
 use leveret_session::{Millis, Outgoing};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
-    sync::{Notify, oneshot},
+    sync::{Notify, futures::Notified, oneshot},
     time::timeout,
 };
 
@@ -46,8 +46,6 @@ const REPLIES_WATER_BYTES: usize = 64 * 1024 * 1024;
 pub(crate) struct ConnectionOutbox {
     state: Mutex<State>,
     bell: Notify,
-    /// Rings when a commit is decided; one reader waits for one commit.
-    commit_bell: Notify,
     /// What operators asked of the reader, and its bell.
     orders: Mutex<Vec<Order>>,
     order_bell: Notify,
@@ -59,8 +57,9 @@ pub(crate) struct ConnectionOutbox {
     traffic: OnceLock<Arc<Traffic>>,
     /// Rings when the reader has to learn what happened without waiting for the client.
     reader_bell: Notify,
-    /// Rings when a reader that waits for that can go on.
-    drained_bell: Notify,
+    /// Rings when a reader may go on that waits for the decision of a commit, or for the client to take what is here.
+    /// It waits for one at a time, and looks for itself.
+    go_on_bell: Notify,
     /// Monotonic time zero of this connection.
     started: Instant,
     /// When the writer last wrote something, in milliseconds.
@@ -110,14 +109,13 @@ impl ConnectionOutbox {
         Self {
             state: Mutex::new(state),
             bell: Notify::new(),
-            commit_bell: Notify::new(),
             orders: Mutex::new(Vec::new()),
             order_bell: Notify::new(),
             sent_bytes: AtomicU64::new(0),
             writes: AtomicU64::new(0),
             traffic: OnceLock::new(),
             reader_bell: Notify::new(),
-            drained_bell: Notify::new(),
+            go_on_bell: Notify::new(),
             started,
             written_at: AtomicU64::new(0),
         }
@@ -167,13 +165,13 @@ impl ConnectionOutbox {
     }
 
     /// Waits until there may be something to write.
-    pub(crate) async fn rung(&self) {
-        self.bell.notified().await;
+    pub(crate) fn rung(&self) -> Notified<'_> {
+        self.bell.notified()
     }
 
     /// Waits until there is news for the reader that cannot wait for the client's next bytes.
-    pub(crate) async fn has_news(&self) {
-        self.reader_bell.notified().await;
+    pub(crate) fn has_news(&self) -> Notified<'_> {
+        self.reader_bell.notified()
     }
 
     /// Waits until the commit at hand is decided: whether every queue accepted its publishes.
@@ -183,7 +181,7 @@ impl ConnectionOutbox {
             if let Some(accepted) = committed {
                 return accepted;
             }
-            self.commit_bell.notified().await;
+            self.go_on_bell.notified().await;
         }
     }
 
@@ -201,8 +199,8 @@ impl ConnectionOutbox {
     }
 
     /// Waits until an operator asks something.
-    pub(crate) async fn ordered(&self) {
-        self.order_bell.notified().await;
+    pub(crate) fn ordered(&self) -> Notified<'_> {
+        self.order_bell.notified()
     }
 
     pub(crate) fn take_orders(&self) -> Vec<Order> {
@@ -241,7 +239,7 @@ impl ConnectionOutbox {
                 state.reader_waits = true;
             }
             let sent = self.sent_bytes();
-            let rung = timeout(STALL_LIMIT, self.drained_bell.notified()).await;
+            let rung = timeout(STALL_LIMIT, self.go_on_bell.notified()).await;
             if rung.is_err() && self.sent_bytes() == sent {
                 return false;
             }
@@ -270,7 +268,7 @@ impl ConnectionOutbox {
             } = &mut *self.state.lock();
             if *reader_waits && outgoing.pending_bytes() <= LOW_WATER_BYTES {
                 *reader_waits = false;
-                self.drained_bell.notify_one();
+                self.go_on_bell.notify_one();
             }
             if paused.is_empty() || outgoing.pending_bytes() > LOW_WATER_BYTES {
                 return;
@@ -396,7 +394,7 @@ impl Outbox for ConnectionOutbox {
             });
         }
         if has_commit {
-            self.commit_bell.notify_one();
+            self.go_on_bell.notify_one();
         }
     }
 

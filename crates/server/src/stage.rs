@@ -1,6 +1,6 @@
 //! What one read of a connection asks of queues, collected per queue and submitted once each.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use leveret_core::{
     delay,
@@ -13,8 +13,8 @@ use leveret_core::{
     vhost::{Hold, Occasion, Routable},
 };
 use leveret_runtime::{
-    Broker, ConnectionFacts, DelayHandle, ExchangeTraffic, PublishedBy, ReplyTarget, SIZE_BOUNDS,
-    Sizes, Traffic, TrafficCounts, User, VhostHandle, generate_name,
+    Broker, ConnectionFacts, DelayHandle, PublishedBy, ReplyTarget, Traffic, TrafficCounts, User,
+    VhostHandle, generate_name,
 };
 use leveret_session::{Commit, Outgoing, Promise, Publish, Routed, Settle, Sink};
 use leveret_wire::{
@@ -26,6 +26,14 @@ use crate::{
     batches::Batches,
     route_cache::{Found, Route, RouteCache},
 };
+use tally::Tally;
+use transactions::Transactions;
+
+mod tally;
+mod transactions;
+
+/// What the session keeps to.
+const ONLY_IN_AN_OPEN_VHOST: &str = "the session publishes only in an open vhost";
 
 /// Work of one connection on its way to the queues. Everything is empty again after each submit.
 #[derive(Debug)]
@@ -34,32 +42,23 @@ pub(crate) struct Stage {
     /// Set when a vhost was opened; nothing is published before.
     routes: Option<RouteCache>,
     batches: Batches,
-    /// What transactions settled: submitted behind everything else.
-    settles: Batches,
     confirms: Vec<Expected>,
     /// What is to wait on exchanges.
     holds: Vec<(Arc<DelayHandle>, Vec<delay::Command>)>,
-    /// What was published in open transactions.
-    transactions: BTreeMap<ChannelKey, Vec<Pending>>,
+    /// Set when a channel has published in a transaction or committed one; on the heap, as few connections do.
+    transactions: Option<Box<Transactions>>,
     /// What goes straight to those who asked for it.
     replies: Vec<(ReplyTarget, Message)>,
-    /// Of the vhost, and what is to be added to it.
+    /// Of the vhost.
     traffic: Option<Arc<Traffic>>,
     /// Who publishes, for copies of it.
     facts: Option<Arc<ConnectionFacts>>,
-    counts: TrafficCounts,
-    /// Of the bodies that were counted.
-    sizes: Sizes,
-    /// It has published.
-    is_publisher: bool,
+    /// What is to be added to the traffic. Set with the first publish; on the heap, as many only consume.
+    tally: Option<Box<Tally>>,
     /// What deliveries took of the room that consumers share, and give back when all is submitted.
     room: Vec<(ChannelKey, u64)>,
     /// Counts settlements: each is one step, however many deliveries it is about.
     step: u64,
-    /// The exchange that was published to last.
-    exchange: Option<Counted>,
-    /// A transaction is among what is to be submitted.
-    has_commit: bool,
     /// Something was published since the last look.
     published: bool,
     /// Memory of what was published to be stored since the last look.
@@ -74,17 +73,6 @@ struct Expected {
     confirm: Confirm,
     queues: u32,
     is_commit: bool,
-}
-
-/// Publishes to one exchange that are still to be told.
-#[derive(Debug)]
-struct Counted {
-    /// Of the vhost: in a later one it may be another exchange.
-    version: u64,
-    name: ShortString,
-    traffic: Arc<ExchangeTraffic>,
-    publish_in: u64,
-    publish_out: u64,
 }
 
 /// A message whose way is known.
@@ -102,28 +90,15 @@ impl Stage {
             broker,
             routes: None,
             batches: Batches::new(),
-            settles: Batches::new(),
             confirms: Vec::new(),
             holds: Vec::new(),
-            transactions: BTreeMap::new(),
+            transactions: None,
             replies: Vec::new(),
             traffic: None,
             facts: None,
-            counts: TrafficCounts {
-                publish: 0,
-                confirm: 0,
-                drop_unroutable: 0,
-                return_unroutable: 0,
-            },
+            tally: None,
             room: Vec::new(),
             step: 0,
-            exchange: None,
-            sizes: Sizes {
-                counts: [0; SIZE_BOUNDS.len() + 1],
-                bytes: 0,
-            },
-            is_publisher: false,
-            has_commit: false,
             published: false,
             to_be_stored: 0,
             submitted: false,
@@ -150,8 +125,8 @@ impl Stage {
 
     /// Publishes of this channel that wait for its commit.
     pub(crate) fn uncommitted(&self, channel: ChannelKey) -> u64 {
-        let pending = self.transactions.get(&channel);
-        pending.map_or(0, |pending| pending.len() as u64)
+        let transactions = self.transactions.as_ref();
+        transactions.map_or(0, |known| known.uncommitted(channel))
     }
 
     /// Whether anything was published since the last call.
@@ -182,7 +157,9 @@ impl Stage {
             }
         }
         outgoing.flush_confirms();
-        self.counts.confirm += outgoing.take_confirmed();
+        if let Some(tally) = &mut self.tally {
+            tally.counts.confirm += outgoing.take_confirmed();
+        }
     }
 
     /// Whether queues were given work since the last call.
@@ -192,40 +169,40 @@ impl Stage {
 
     /// One lock round per queue, after the replies.
     pub(crate) fn submit(&mut self) {
-        if self.counts.publish > 0
-            && let Some(traffic) = &self.traffic
-        {
-            traffic.add(&std::mem::take(&mut self.counts));
-            self.end_exchange();
-            self.broker.add_sizes(&std::mem::take(&mut self.sizes));
-            if !self.is_publisher {
-                self.is_publisher = true;
-                self.broker.publisher_came();
-            }
+        if let (Some(tally), Some(traffic)) = (&mut self.tally, &self.traffic) {
+            tally.tell(&self.broker, traffic);
         }
         for (target, message) in self.replies.drain(..) {
             target.reply(&message);
         }
-        self.submitted |= !(self.batches.is_empty() && self.settles.is_empty());
-        let has_commit = std::mem::take(&mut self.has_commit);
         let Self {
             broker,
             batches,
-            settles,
+            transactions,
             holds,
             ..
         } = self;
+        self.submitted |= !batches.is_empty();
         let mut submit = || {
             batches.submit();
             for (delay, mut commands) in holds.drain(..) {
                 delay.submit(&mut commands);
             }
-            // What a transaction passed on reaches the store before the store forgets where it came from.
-            settles.submit();
         };
-        if has_commit {
+        if let Some(Transactions {
+            settles,
+            has_commit,
+            ..
+        }) = transactions.as_deref_mut()
+            && std::mem::take(has_commit)
+        {
+            self.submitted |= !settles.is_empty();
             // All of a transaction is stored, or nothing.
-            broker.as_one_unit(submit);
+            broker.as_one_unit(|| {
+                submit();
+                // What it passed on reaches the store before the store forgets where it came from.
+                settles.submit();
+            });
         } else {
             submit();
         }
@@ -238,7 +215,9 @@ impl Stage {
 
     /// The channel is gone, and so is what it did not commit.
     pub(crate) fn forget(&mut self, channel: ChannelKey) {
-        self.transactions.remove(&channel);
+        if let Some(transactions) = &mut self.transactions {
+            transactions.take(channel);
+        }
     }
 
     fn enqueue(&mut self, pending: Pending, confirm: Option<Confirm>) {
@@ -280,10 +259,7 @@ impl Stage {
         let (exchange, key) = (&publish.exchange, &publish.routing_key);
         let broker = &self.broker;
         let message = Published { publish, broker };
-        let routes = self
-            .routes
-            .as_mut()
-            .expect("the session publishes only in an open vhost");
+        let routes = self.routes.as_mut().expect(ONLY_IN_AN_OPEN_VHOST);
         routes.route(exchange, key, &publish.extra_keys, &message)
     }
 
@@ -331,48 +307,41 @@ impl Stage {
         }
     }
 
-    /// A publish to this exchange goes on to so many queues.
-    fn count_exchange(&mut self, exchange: &ShortString, targets: usize) {
-        let version = self.routes.as_ref().map_or(0, RouteCache::version);
-        let is_known = |known: &Counted| known.version == version && known.name == *exchange;
-        if !self.exchange.as_ref().is_some_and(is_known) {
-            self.end_exchange();
-            let traffic = self.routes().exchange_traffic(exchange);
-            self.exchange = Some(Counted {
-                version,
-                name: exchange.detach(),
-                traffic,
-                publish_in: 0,
-                publish_out: 0,
-            });
-        }
-        if let Some(counted) = &mut self.exchange {
-            counted.publish_in += 1;
-            counted.publish_out += targets as u64;
-        }
+    /// A publish of so many bytes to this exchange goes on to so many queues.
+    fn count(&mut self, exchange: &ShortString, body_bytes: usize, targets: usize) {
+        let Self {
+            broker,
+            tally,
+            routes,
+            ..
+        } = self;
+        let tally = tally.get_or_insert_with(|| {
+            broker.publisher_came();
+            Box::default()
+        });
+        let routes = routes.as_ref().expect(ONLY_IN_AN_OPEN_VHOST);
+        tally.counts.publish += 1;
+        tally.sizes.add(body_bytes);
+        tally.count_exchange(routes.version(), exchange, targets, || {
+            routes.exchange_traffic(exchange)
+        });
     }
 
-    /// Tells what was counted.
-    fn end_exchange(&mut self) {
-        if let Some(counted) = &mut self.exchange {
-            let publish_in = std::mem::take(&mut counted.publish_in);
-            let publish_out = std::mem::take(&mut counted.publish_out);
-            if publish_in > 0 {
-                counted.traffic.add(publish_in, publish_out);
-            }
+    /// A publish that was counted reaches no queue.
+    fn count_unroutable(&mut self, add: impl FnOnce(&mut TrafficCounts)) {
+        if let Some(tally) = &mut self.tally {
+            add(&mut tally.counts);
         }
     }
 
     fn routes(&mut self) -> &mut RouteCache {
-        self.routes
-            .as_mut()
-            .expect("the session publishes only in an open vhost")
+        self.routes.as_mut().expect(ONLY_IN_AN_OPEN_VHOST)
     }
 }
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        if self.is_publisher {
+        if self.tally.is_some() {
             self.broker.publisher_left();
         }
     }
@@ -394,10 +363,9 @@ impl Sink for Stage {
         let is_routed = !(route.is_empty() && targets.is_empty())
             || (!held_by.is_empty() && self.is_held(&held_by, &publish));
         self.published = true;
-        self.counts.publish += 1;
-        self.sizes.add(publish.body.len());
-        self.count_exchange(
+        self.count(
             &publish.exchange,
+            publish.body.len(),
             route.len() + held_by.len() + targets.len(),
         );
         let channel = publish.channel;
@@ -418,7 +386,7 @@ impl Sink for Stage {
             if self.is_traced() {
                 self.trace(&message_of(&publish), channel, &route);
             }
-            self.counts.drop_unroutable += 1;
+            self.count_unroutable(|counts| counts.drop_unroutable += 1);
             return Ok(Routed::Dropped);
         }
         let message = message_of(&publish);
@@ -426,7 +394,7 @@ impl Sink for Stage {
             self.trace(&message, channel, &route);
         }
         if !is_routed {
-            self.counts.return_unroutable += 1;
+            self.count_unroutable(|counts| counts.return_unroutable += 1);
             return Ok(Routed::Returned(message));
         }
         let pending = Pending {
@@ -436,7 +404,7 @@ impl Sink for Stage {
             replies_to: targets,
         };
         if publish.promise == Promise::Commit {
-            self.transactions.entry(channel).or_default().push(pending);
+            Transactions::of(&mut self.transactions).publish(channel, pending);
         } else {
             self.enqueue(pending, confirm);
         }
@@ -451,20 +419,27 @@ impl Sink for Stage {
         } = commit;
         let confirm = Confirm { channel, number };
         let mut queues = 0;
-        for pending in self.transactions.remove(&channel).unwrap_or_default() {
+        for pending in Transactions::of(&mut self.transactions).take(channel) {
             queues += pending.route.len() + pending.held_by.len();
             self.enqueue(pending, Some(confirm));
         }
         self.published = true;
-        self.has_commit = true;
         self.confirms.push(Expected {
             confirm,
             queues: u32::try_from(queues).unwrap_or(u32::MAX),
             is_commit: true,
         });
+        let Self {
+            broker,
+            transactions,
+            step,
+            ..
+        } = self;
+        let transactions = Transactions::of(transactions);
+        transactions.has_commit = true;
         for settle in settles {
-            self.step += u64::from(!settle.continues);
-            stage_settle(&mut self.settles, &self.broker, settle, self.step);
+            *step += u64::from(!settle.continues);
+            stage_settle(&mut transactions.settles, broker, settle, *step);
         }
     }
 

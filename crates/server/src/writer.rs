@@ -34,6 +34,7 @@ pub(crate) async fn run(mut socket: WriteHalf, outbox: Arc<ConnectionOutbox>) {
                 let _ = socket.shutdown().await;
                 return;
             }
+            segments = Vec::new();
             outbox.release_idle_capacity();
             outbox.rung().await;
             continue;

@@ -23,6 +23,7 @@ use std::hash::{Hash, Hasher};
 use bytes::Bytes;
 
 mod canonical;
+mod encoded_table;
 mod equivalence;
 mod field_table;
 mod long_string;
@@ -32,6 +33,7 @@ mod short_string;
 mod term_text;
 mod write;
 
+pub use encoded_table::EncodedTable;
 pub use equivalence::equivalent;
 pub use field_table::FieldTable;
 pub use long_string::LongString;

@@ -4,12 +4,11 @@ use std::fmt::{self, Write};
 
 use serde_json::{Map, Value};
 use tracing::{
-    Event, Level, Subscriber,
+    Event, Level,
     field::{Field, Visit},
 };
 use tracing_subscriber::{
     fmt::{
-        FmtContext, FormatEvent, FormatFields,
         format::Writer,
         time::{FormatTime, SystemTime},
     },
@@ -18,53 +17,7 @@ use tracing_subscriber::{
 
 use super::levels::Category;
 
-/// `2026-11-29 19:21:36.973271+00:00 [info] <0.969.0> text name=value`
-#[derive(Debug)]
-pub(super) struct Line;
-
-/// `{"time": …, "level": "info", "msg": …}`
-#[derive(Debug)]
-pub(super) struct Json;
-
-impl<S, N> FormatEvent<S, N> for Line
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(
-        &self,
-        ctx: &FmtContext<'_, S, N>,
-        mut writer: Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result {
-        let level = *event.metadata().level();
-        let (colour, plain) = match (writer.has_ansi_escapes(), level) {
-            (true, Level::ERROR) => ("\x1b[31m", "\x1b[0m"),
-            (true, Level::WARN) => ("\x1b[33m", "\x1b[0m"),
-            (true, Level::DEBUG | Level::TRACE) => ("\x1b[2m", "\x1b[0m"),
-            _ => ("", ""),
-        };
-        let line = self::plain(event, &pid(ctx.lookup_current()));
-        writeln!(writer, "{colour}{line}{plain}")
-    }
-}
-
-impl<S, N> FormatEvent<S, N> for Json
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(
-        &self,
-        ctx: &FmtContext<'_, S, N>,
-        mut writer: Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result {
-        writeln!(writer, "{}", json(event, &pid(ctx.lookup_current())))
-    }
-}
-
-/// A line for people, without its end.
+/// A line for people, without its end: `2026-11-29 19:21:36.973271+00:00 [info] <0.969.0> text name=value`.
 pub(super) fn plain(event: &Event<'_>, pid: &str) -> String {
     let level = *event.metadata().level();
     format!("{} [{}] {pid} {}", now(), word(level), said(event))
@@ -81,7 +34,7 @@ pub(super) fn said(event: &Event<'_>) -> String {
     text
 }
 
-/// A line for machines, without its end.
+/// A line for machines, without its end: `{"time": …, "level": "info", "msg": …}`.
 pub(super) fn json(event: &Event<'_>, pid: &str) -> String {
     let metadata = event.metadata();
     let said = Said::of(event);
@@ -130,7 +83,7 @@ fn now() -> String {
 /// What tells the lines of one connection from those of another, in the shape of an Erlang process id.
 pub(super) fn pid<S>(span: Option<SpanRef<'_, S>>) -> String
 where
-    S: Subscriber + for<'a> LookupSpan<'a>,
+    S: for<'a> LookupSpan<'a>,
 {
     let number = span.map_or(0, |span| span.id().into_u64() & 0xffff_ffff);
     format!("<0.{number}.0>")

@@ -195,7 +195,7 @@ fn shown(
 ) -> Value {
     let facts = &connection.facts;
     let state = state.cloned().unwrap_or_default();
-    let properties = table_to_json(&facts.client_properties);
+    let properties = table_to_json(&facts.client_properties.table());
     let tls = facts.tls.as_deref().cloned().unwrap_or_default();
     let certificate = tls.peer.as_ref();
     let mut object = json!({

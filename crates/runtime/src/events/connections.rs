@@ -8,12 +8,9 @@ use leveret_wire::value::{FieldTable, FieldValue, ShortString};
 use super::{number, terms, text};
 use crate::{
     broker::{Broker, Services},
-    connections::ConnectionFacts,
+    connections::{CONNECTION_NAME, ConnectionFacts},
     endpoint::Endpoint,
 };
-
-/// The capability under which a client says how it is called.
-const CONNECTION_NAME: &[u8] = b"connection_name";
 
 /// What a connection and the broker agreed on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -217,12 +214,13 @@ impl Services {
     }
 
     fn of_connection(&self, facts: &ConnectionFacts) -> FieldTable {
+        let client_properties = facts.client_properties.table();
         let headers = FieldTable::new()
-            .with("client_properties", terms(&facts.client_properties))
+            .with("client_properties", terms(&client_properties))
             .with("name", FieldValue::text(facts.name()))
             .with("node", FieldValue::text(self.node.name.clone()))
             .with("pid", self.pid(facts.id, 0));
-        match facts.client_properties.get(CONNECTION_NAME) {
+        match client_properties.get(CONNECTION_NAME) {
             Some(given) => headers.with("user_provided_name", given.clone()),
             None => headers,
         }

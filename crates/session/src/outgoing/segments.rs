@@ -77,7 +77,12 @@ impl Segments {
     pub(super) fn take(&mut self, into: &mut Vec<Bytes>) {
         self.end_segment();
         self.done_bytes = 0;
-        into.append(&mut self.done);
+        if into.is_empty() {
+            // The memory goes along: whoever took the last ones may have given up theirs.
+            std::mem::swap(into, &mut self.done);
+        } else {
+            into.append(&mut self.done);
+        }
     }
 
     fn end_segment(&mut self) {
