@@ -14,6 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import paths  # noqa: F401
@@ -32,6 +33,7 @@ class Profile:
     alternates: float = 0.2
     prepare: tuple[str, ...] = ("queue", "queue")
     queue_type: str = ""
+    nowait: float = 0.05
 
 
 BASE = {"publish": 10, "get": 4, "consume": 4, "settle": 8, "cancel": 1, "declare_queue": 2, "close": 1, "qos": 1}
@@ -78,6 +80,8 @@ PROFILES: dict[str, Profile] = {
         {"bind": 10, "publish": 16, "unbind": 3, "bind_exchange": 1, "declare_queue": 1},
         types=("headers",), prepare=("queue", "queue", "queue", "exchange", "bind", "bind", "bind")),
     "extra": Profile(
+        # One weight for each `x-consistent-hash`, and no exchange bound to an `x-recent-history`: a queue bound twice is lost at
+        # its first unbind, and what is remembered and routes nowhere ends the connection (docs/compatibility.md).
         {"bind": 8, "publish": 14, "unbind": 3, "bind_exchange": 2, "delete_queue": 1, "declare_queue": 1, "get": 2,
          "declare_exchange": 3, "consume": 1},
         types=tuple(words.EXTRA_TYPES), prepare=("queue", "queue", "exchange", "exchange", "bind", "bind")),
@@ -128,6 +132,25 @@ PROFILES: dict[str, Profile] = {
     "shared_prefetch": Profile(
         {"publish": 10, "consume": 6, "settle": 12, "qos_shared": 4, "qos": 1, "cancel": 2, "close": 1},
         ("x-max-priority",), (0, 0, 1), prepare=("queue", "qos_shared")),
+    "channels": Profile(
+        # Few tags, by number and by name, on channels that all take from one queue.
+        {**BASE, "consume": 1, "consume_alike": 7, "cancel": 1, "cancel_alike": 5, "plain_tag": 10, "settle": 5, "recover": 3,
+         "qos": 2, "close": 2, "close_connection": 1, "declare_queue": 0},
+        ("x-single-active-consumer", "x-max-priority"), (0, 0, 1), odd=0.02, prepare=("queue",)),
+    "nowaits": Profile(
+        {"declare_queue": 4, "declare_exchange": 3, "bind": 4, "unbind": 1, "bind_exchange": 2, "unbind_exchange": 1,
+         "passive": 3, "purge": 2, "delete_queue": 2, "delete_exchange": 2, "consume": 4, "cancel": 3, "confirm": 1,
+         "publish": 6, "get": 1, "nameless": 8},
+        ("x-max-length", "x-queue-type", "x-dead-letter-exchange"), (0, 0, 1), odd=0.1, nowait=0.5),
+    "types": Profile(
+        # Queues of all types side by side, each type with names of its own.
+        {"declare_typed": 4, "redeclare_typed": 2, "bind_typed": 3, "publish_typed": 12, "consume_typed": 8, "get": 4,
+         "settle": 10, "cancel": 2, "recover": 1, "purge": 1, "delete_queue": 1, "passive": 1, "close": 1, "close_connection": 1},
+        odd=0.02, prepare=("typed", "typed", "typed", "bind_typed")),
+    "consume_arguments": Profile(
+        {"declare_typed": 1, "consume_typed": 16, "publish_typed": 2, "cancel": 1, "settle": 2}, odd=0.4,
+        prepare=("classic", "quorum", "stream")),
+    "malformed": Profile({"malformed": 10, "publish": 2, "consume": 1, "get": 1, "declare_queue": 1, "bind": 1}),
     "properties": Profile({"publish": 10, "get": 8, "consume": 1, "bind": 1}, odd=0.3),
     "frames": Profile({"frames": 10, "publish": 2, "consume": 1, "settle": 2, "confirm": 1, "get": 1}),
     "odd": Profile(
@@ -163,6 +186,8 @@ class Generator:
     consumers: list[tuple[str, int, str]] = field(default_factory=list)
     # Channels that may hold deliveries.
     holders: list[tuple[str, int]] = field(default_factory=list)
+    # Of exchanges that choose by weight.
+    weights: dict[str, str] = field(default_factory=dict)
     bodies: int = 0
     named: int = 0
     tags: int = 0
@@ -170,7 +195,9 @@ class Generator:
 
     def sequence(self) -> list[Step]:
         prepared = {"queue": self.declare_queue, "exchange": self.declare_exchange, "bind": self.bind,
-                    "bind_exchange": self.bind_exchange, "qos_shared": self.qos_shared, "chain": self.declare_chain}  # fmt: skip
+                    "bind_exchange": self.bind_exchange, "qos_shared": self.qos_shared, "chain": self.declare_chain,
+                    "typed": self.declare_typed, "bind_typed": self.bind_typed,
+                    **{kind: partial(self.declare_typed, kind) for kind in words.QUEUES_BY_TYPE}}  # fmt: skip
         for kind in self.profile.prepare:
             prepared[kind]()
         kinds, weights = zip(*self.profile.weights.items(), strict=True)
@@ -252,7 +279,7 @@ class Generator:
             if not self.is_odd():
                 flags = {"durable": True}
         self.queues.setdefault(name, {**flags, "arguments": arguments})
-        self.add("queue.declare", queue=name, **flags, arguments=arguments, **self.flags(nowait=0.05))
+        self.add("queue.declare", queue=name, **flags, arguments=arguments, **self.flags(nowait=self.profile.nowait))
 
     def declare_exclusive(self) -> None:
         name = self.dice.choice(words.QUEUES)
@@ -296,7 +323,7 @@ class Generator:
 
     def passive(self) -> None:
         if self.chance(0.5):
-            self.add("queue.declare", queue=self.a_queue(), passive=True, **self.flags(durable=0.3, nowait=0.1))
+            self.add("queue.declare", queue=self.a_queue(), passive=True, **self.flags(durable=0.3, nowait=max(self.profile.nowait, 0.1)))
         else:
             kind = self.dice.choice([*words.TYPES, *words.ODD_TYPES])
             self.add("exchange.declare", exchange=self.an_exchange(), type=kind, passive=True, **self.flags(durable=0.3))
@@ -313,7 +340,7 @@ class Generator:
         if kind in words.EXTRA_TYPES:
             arguments |= words.extra_arguments(self.dice, kind)
         self.exchanges.setdefault(name, {"type": kind, **flags, "arguments": arguments})
-        self.add("exchange.declare", exchange=name, type=kind, **flags, arguments=arguments, **self.flags(nowait=0.05))
+        self.add("exchange.declare", exchange=name, type=kind, **flags, arguments=arguments, **self.flags(nowait=self.profile.nowait))
 
     def redeclare_exchange(self) -> None:
         if not self.exchanges:
@@ -336,13 +363,16 @@ class Generator:
     def bind(self) -> None:
         source = self.an_exchange()
         queue = self.a_queue()
-        if self.exchanges.get(source, {}).get("type") in words.EXTRA_TYPES[:-1]:
+        kind = self.exchanges.get(source, {}).get("type")
+        if kind in words.EXTRA_TYPES[:-1]:
             # One destination for each exchange that chooses one: which key goes where is a deliberate difference
             # (docs/compatibility.md, "x-consistent-hash"), and with two it would be chance for the others.
             queue = "diff-q1"
         binding = {"exchange": source, "queue": queue, **self.binding(source)}
+        if kind == "x-consistent-hash" and binding["routing_key"] in words.GOOD_WEIGHTS:
+            binding["routing_key"] = self.weights.setdefault(source, binding["routing_key"])
         self.bindings.append(("queue.unbind", binding))
-        self.add("queue.bind", **binding, **self.flags(nowait=0.05))
+        self.add("queue.bind", **binding, **self.flags(nowait=self.profile.nowait))
 
     def unbind(self) -> None:
         self._unbind("queue.unbind")
@@ -360,29 +390,29 @@ class Generator:
 
     def bind_exchange(self) -> None:
         source = self.an_exchange()
-        if self.exchanges.get(source, {}).get("type") in words.EXTRA_TYPES[:-1]:
+        if self.exchanges.get(source, {}).get("type") in words.EXTRA_TYPES:
             return
         binding = {"source": source, "destination": self.an_exchange(), **self.binding(source)}
         self.bindings.append(("exchange.unbind", binding))
-        self.add("exchange.bind", **binding, **self.flags(nowait=0.05))
+        self.add("exchange.bind", **binding, **self.flags(nowait=self.profile.nowait))
 
     def unbind_exchange(self) -> None:
         self._unbind("exchange.unbind")
 
     def delete_queue(self) -> None:
         name = self.a_queue()
-        step = self.add("queue.delete", queue=name, **self.flags(if_unused=0.25, if_empty=0.25, nowait=0.05))
+        step = self.add("queue.delete", queue=name, **self.flags(if_unused=0.25, if_empty=0.25, nowait=self.profile.nowait))
         if not step.arguments.keys() & {"if_unused", "if_empty"}:
             self.queues.pop(name, None)
 
     def delete_exchange(self) -> None:
         name = self.an_exchange()
-        step = self.add("exchange.delete", exchange=name, **self.flags(if_unused=0.4, nowait=0.05))
+        step = self.add("exchange.delete", exchange=name, **self.flags(if_unused=0.4, nowait=self.profile.nowait))
         if "if_unused" not in step.arguments:
             self.exchanges.pop(name, None)
 
     def purge(self) -> None:
-        self.add("queue.purge", queue=self.a_queue(), **self.flags(nowait=0.05))
+        self.add("queue.purge", queue=self.a_queue(), **self.flags(nowait=self.profile.nowait))
 
     # --- messages
 
@@ -427,7 +457,7 @@ class Generator:
             arguments["x-priority"] = (
                 self.dice.choice(words.WRONG_TYPES) if wrong else words.integer(self.dice, self.dice.choice([-1, 1, 5]))
             )
-        flags = self.flags(no_ack=0.25, exclusive=0.07, no_local=0.05, nowait=0.05)
+        flags = self.flags(no_ack=0.25, exclusive=0.07, no_local=0.05, nowait=self.profile.nowait)
         step = self.add("basic.consume", queue=self.a_queue(), consumer_tag=tag, **flags, arguments=arguments)
         self.consumers.append((step.connection, step.channel, tag))
         self.holders += [(step.connection, step.channel)] * 2
@@ -435,7 +465,7 @@ class Generator:
     def cancel(self) -> None:
         if self.consumers and not self.is_odd():
             letter, number, tag = self.dice.choice(self.consumers)
-            self.add("basic.cancel", (letter, number), consumer_tag=tag, **self.flags(nowait=0.1))
+            self.add("basic.cancel", (letter, number), consumer_tag=tag, **self.flags(nowait=max(self.profile.nowait, 0.1)))
         else:
             self.add("basic.cancel", consumer_tag="c1")
 
@@ -484,6 +514,11 @@ class Generator:
             self.add("frame", (letter, number), **arguments)
         for step in self.steps[first:-1]:
             step.is_joined = True
+
+    def malformed(self) -> None:
+        """One method that ends too early or too late, or has text that is none."""
+        number, arguments = words.malformed(self.dice)
+        self.add("frame", ("a" if self.chance(0.8) else "b", number), **arguments)
 
     # --- policies
 
@@ -548,7 +583,7 @@ class Generator:
         self.tags += 1
         offsets = words.ODD_STREAM_OFFSETS if self.is_odd() else words.STREAM_OFFSETS
         arguments = {"x-stream-offset": self.dice.choice(offsets)} if self.chance(0.85) else {}
-        flags = {**self.flags(nowait=0.05), **({"no_ack": True} if self.is_odd() else {})}
+        flags = {**self.flags(nowait=self.profile.nowait), **({"no_ack": True} if self.is_odd() else {})}
         where = self.dice.choice([("a", 1), ("a", 2), ("b", 1)])
         if self.chance(0.95):
             self.add("basic.qos", where, prefetch_count=self.dice.choice([0, 1] if self.is_odd() else [1, 2, 3, 10]))
@@ -557,10 +592,89 @@ class Generator:
         self.consumers.append((step.connection, step.channel, f"c{self.tags}"))
         self.holders += [(step.connection, step.channel)] * 2
 
+    # --- several types of queues
+
+    def declare_typed(self, kind: str | None = None) -> None:
+        kind = kind or self.dice.choice(list(words.QUEUES_BY_TYPE))
+        name = self.dice.choice(words.QUEUES_BY_TYPE[kind])
+        arguments = {"x-queue-type": kind}
+        self.queues[name] = {"durable": True, "arguments": arguments}
+        self.add("queue.declare", queue=name, durable=True, arguments=arguments, **self.flags(nowait=self.profile.nowait))
+
+    def redeclare_typed(self) -> None:
+        """One that is there, otherwise; so that it is refused."""
+        if not self.queues:
+            return
+        name = self.dice.choice(list(self.queues))
+        kind = self.queues[name]["arguments"]["x-queue-type"]
+        arguments: dict[str, Any] = {"x-queue-type": kind}
+        flags = {"durable": True}
+        match self.dice.choice(["type", "none", "flag", "argument"]):
+            case "type":
+                arguments["x-queue-type"] = self.dice.choice([*words.QUEUES_BY_TYPE, "nope", "", Value("I", 1)])
+            case "none":
+                del arguments["x-queue-type"]
+            case "flag":
+                flags = self.flags(durable=0.6, auto_delete=0.5, exclusive=0.3)
+            case "argument":
+                key = self.dice.choice(list(words.QUEUE_ARGUMENTS))
+                arguments[key] = words.argument_value(self.dice, key, odd=self.chance(0.3))
+        self.add("queue.declare", queue=name, **flags, arguments=arguments)
+
+    def bind_typed(self) -> None:
+        key = self.dice.choice(words.KEYS)
+        self.add("queue.bind", queue=self.a_queue(), exchange=self.dice.choice(["amq.fanout", "amq.direct"]), routing_key=key)
+
+    def publish_typed(self) -> None:
+        """With confirms, after which all is there that was published, also in a stream."""
+        where = self.dice.choice([("a", 1), ("a", 2), ("b", 1)])
+        self.add("confirm.select", where)
+        self.bodies += 1
+        properties: dict[str, Any] = {"message_id": "m"} if self.chance(0.2) else {}
+        if self.chance(0.2):
+            properties["headers"] = {"a": "v"}
+        exchange = self.dice.choice(["", "", "amq.fanout", "amq.direct"])
+        key = self.dice.choice(words.KEYS) if exchange else self.a_queue()
+        self.add("publish", where, exchange=exchange, routing_key=key, body=f"m{self.bodies}",
+                 **self.flags(mandatory=0.3), properties=properties)  # fmt: skip
+
+    def consume_typed(self) -> None:
+        self.tags += 1
+        where = self.dice.choice([("a", 1), ("a", 2), ("b", 1)])
+        queue = self.a_queue()
+        kind = self.queues.get(queue, {}).get("arguments", {}).get("x-queue-type", "classic")
+        if kind == "stream" or self.chance(0.4):
+            self.add("basic.qos", where, prefetch_count=self.dice.choice([1, 2, 10]))
+        arguments = words.consume_arguments(self.dice, kind, odd=self.is_odd())
+        flags = self.flags(no_ack=0.05 if kind == "stream" else 0.25, exclusive=0.1, nowait=self.profile.nowait)
+        self.add("basic.consume", where, queue=queue, consumer_tag=f"c{self.tags}", **flags, arguments=arguments)
+        self.consumers.append((*where, f"c{self.tags}"))
+        self.holders += [where] * 2
+
+    # --- the same tags everywhere
+
+    def consume_alike(self) -> None:
+        flags = self.flags(no_ack=0.2, exclusive=0.05, nowait=self.profile.nowait)
+        tag = self.dice.choice(words.TAGS)
+        step = self.add("basic.consume", queue=self.a_queue(), consumer_tag=tag, **flags)
+        self.holders += [(step.connection, step.channel)] * 2
+
+    def cancel_alike(self) -> None:
+        tag = self.dice.choice([*words.TAGS, "never", Ref("tag", 1)])
+        self.add("basic.cancel", consumer_tag=tag, **self.flags(nowait=0.2))
+
+    def plain_tag(self) -> None:
+        """A number, which may be that of another channel."""
+        method = self.dice.choice(["basic.ack", "basic.nack", "basic.reject"])
+        flags: dict[str, Any] = {} if method == "basic.reject" else self.flags(multiple=0.4)
+        if method != "basic.ack" and self.chance(0.5):
+            flags["requeue"] = False
+        self.add(method, delivery_tag=self.dice.choice([1, 1, 2, 2, 3, 4, 5, 0]), **flags)
+
     # --- modes and ends
 
     def confirm(self) -> None:
-        self.add("confirm.select", **self.flags(nowait=0.1))
+        self.add("confirm.select", **self.flags(nowait=max(self.profile.nowait, 0.1)))
 
     def select_tx(self) -> None:
         self.add("tx.select", ("a", 1) if self.chance(0.8) else None)
@@ -576,6 +690,22 @@ class Generator:
 
     def close_connection(self) -> None:
         self.add("connection.close", ("b", 1) if self.chance(0.7) else ("a", 1))
+
+    def nameless(self) -> None:
+        """An empty name of a queue stands for the last one that this channel declared."""
+        method = self.dice.choice(
+            ["queue.declare", "queue.declare", "queue.purge", "queue.delete", "queue.bind", "queue.unbind", "basic.consume",
+             "basic.get"]
+        )  # fmt: skip
+        arguments: dict[str, Any] = {"queue": ""}
+        if method in ("queue.bind", "queue.unbind"):
+            arguments |= {"exchange": self.dice.choice(["amq.direct", "amq.fanout", ""]), "routing_key": self.dice.choice(["", "k1"])}
+        elif method == "queue.declare":
+            # Exclusive, or nobody would know it to delete it.
+            arguments |= {"exclusive": True, **self.flags(passive=0.2)}
+        if method not in ("queue.unbind", "basic.get"):
+            arguments |= self.flags(nowait=self.profile.nowait)
+        self.add(method, **arguments)
 
     def odd_method(self) -> None:
         choice = self.dice.choice(

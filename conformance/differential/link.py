@@ -201,7 +201,9 @@ class Link(Connection):
                 if not is_ours:
                     book.replies.append(method.name)
             case "basic.deliver":
-                queue, no_ack = book.consumers.get(method.consumer_tag, (method.consumer_tag, False))
+                # One without a tag of its own and without an answer is known by no other name.
+                unnamed = book.consumers.get("", (method.consumer_tag, False))
+                queue, no_ack = book.consumers.get(method.consumer_tag, unnamed)
                 book.handed.append((queue, no_ack, method))
             case "basic.ack" | "basic.nack":
                 self._confirmed(book, method)

@@ -95,7 +95,9 @@ class Pair:
         """One of the two ended a connection that only looks on; what is left of the others would be another run."""
         for player in (self.broker, self.peer):
             player.janitor.end()
-        self.broker, self.peer = (Player(player.endpoint, player.api) for player in (self.broker, self.peer))
+        self.broker, self.peer = (
+            Player(player.endpoint, player.api, player.login) for player in (self.broker, self.peer)
+        )
 
     def differs(self, steps: list[Step]) -> bool:
         """For shrinking, which cannot take so long each time; what comes of it is looked at again."""
@@ -263,6 +265,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--peer", default=os.environ.get("PEER_URL"), help="the broker to compare with (PEER_URL)")
     parser.add_argument("--broker-http", default=os.environ.get("BROKER_HTTP_URL"), help="its HTTP API (BROKER_HTTP_URL)")
     parser.add_argument("--peer-http", default=os.environ.get("PEER_HTTP_URL"), help="the same of the peer (PEER_HTTP_URL)")
+    parser.add_argument("--user", metavar="NAME:PASSWORD", help="who plays, with rights of its own; the URLs' users look on")
     parser.add_argument("--seeds", help="FIRST-LAST: only fresh sequences of these seeds")
     parser.add_argument("--replay", metavar="FILE", help="only the sequences of this file")
     parser.add_argument("--record", action="store_true", help="write the recordings anew from the peer")
@@ -272,7 +275,8 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     options = arguments()
     profiles = [name for name in PROFILES if options.filter in name]
-    peer = Player(endpoint(options.peer), http_api(options.peer_http)) if options.peer else None
+    login = tuple(options.user.split(":", 1)) if options.user else None
+    peer = Player(endpoint(options.peer), http_api(options.peer_http), login) if options.peer else None
     if options.record:
         if peer is None:
             sys.exit("differential: --record needs --peer")
@@ -283,7 +287,7 @@ def main() -> int:
     if not options.broker:
         sys.exit("differential: no broker; set BROKER_URL or give --broker")
     control = os.environ.get("BROKER_CONTROL") if options.broker == os.environ.get("BROKER_URL") else None
-    broker = Player(endpoint(options.broker), http_api(options.broker_http, control))
+    broker = Player(endpoint(options.broker), http_api(options.broker_http, control), login)
     print(f"broker under test: {broker.product}; peer: {peer.product if peer else 'the recordings'}", flush=True)
     begun = time.monotonic()
     passed = failed = 0

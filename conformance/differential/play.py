@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import paths  # noqa: F401
@@ -55,8 +55,10 @@ SLOW = Patience(rounds=3, pause_secs=0.005)
 class Player:
     """A broker to play on, with one connection that lasts for looking and cleaning up."""
 
-    def __init__(self, endpoint: Endpoint, api: Api | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, api: Api | None = None, login: tuple[str, str] | None = None) -> None:
         self.endpoint, self.api = endpoint, api
+        # Who plays, if it is somebody else than who looks on.
+        self.login = login or (endpoint.user, endpoint.password)
         self.janitor = Link(endpoint, "janitor", Names(), {})
         # Held by one run at a time: two would see each other's queues.
         book = self.janitor.book(1)
@@ -66,6 +68,8 @@ class Player:
             sys.exit(f"differential: another run uses vhost {endpoint.vhost!r} of port {endpoint.port}: {book.replies}")
         product = self.janitor.start.server_properties.plain()
         self.product = f"{product['product']} {product['version']}"
+        vhost = api.get(f"vhosts/{quoted(endpoint.vhost)}").json if api else {}
+        self.default_type = vhost.get("default_queue_type", "classic")
 
     def play(self, title: str, steps: list[Step], patience: Patience = QUICK) -> Recording:
         game = Game(self, patience, steps)
@@ -81,9 +85,11 @@ class Game:
     """One sequence on one broker."""
 
     def __init__(self, player: Player, patience: Patience, steps: list[Step]) -> None:
-        self.endpoint, self.api, self.janitor, self.patience = player.endpoint, player.api, player.janitor, patience
-        self.streams = _of_type(steps, "stream")
-        self.by_consumer = _of_type(steps, "quorum") | self.streams
+        self.api, self.janitor, self.patience = player.api, player.janitor, patience
+        user, password = player.login
+        self.endpoint = replace(player.endpoint, user=user, password=password)
+        self.streams = _of_type(steps, "stream", player.default_type)
+        self.by_consumer = _of_type(steps, "quorum", player.default_type) | self.streams
         self.names = Names()
         # Queues that may exist, with the connection that owns an exclusive one.
         self.known: dict[str, Link | None] = {}
@@ -225,8 +231,9 @@ class Game:
         arguments = dict(step.arguments)
         wanted, multiple = arguments["delivery_tag"], arguments.get("multiple", False)
         if not isinstance(wanted, Ref):
-            if wanted == 0 and multiple:
-                self._mark_settled(book, list(book.unacked))
+            if any(each.tag == wanted for each in book.unacked) or (wanted == 0 and multiple):
+                hit = [each for each in book.unacked if each.tag == wanted or (multiple and (each.tag < wanted or not wanted))]
+                self._mark_settled(book, hit)
             link.ask(book, step.method, (), **arguments)
             return []
         if wanted.kind == "settled":
@@ -425,10 +432,10 @@ class Game:
         return book.is_open
 
 
-def _of_type(steps: list[Step], kind: str) -> set[str]:
-    """Queues that some step declares to be of this type."""
+def _of_type(steps: list[Step], kind: str, default: str) -> set[str]:
+    """Queues that some step declares to be of this type, by name or as what the vhost has for all without one."""
     declares = [step.arguments for step in steps if step.method == "queue.declare"]
-    return {each["queue"] for each in declares if each.get("arguments", {}).get("x-queue-type") == kind}
+    return {each["queue"] for each in declares if each.get("arguments", {}).get("x-queue-type", default) == kind}
 
 
 def _named(steps: list[Step], method: str, key: str) -> set[str]:

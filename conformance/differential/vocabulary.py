@@ -17,6 +17,9 @@ TYPES = ["direct", "fanout", "topic", "headers"]
 ODD_TYPES = ["", "nope", "x-none"]
 EXTRA_TYPES = ["x-consistent-hash", "x-modulus-hash", "x-random", "x-local-random", "x-recent-history"]
 WEIGHTS = ["1", "1", "2", "10000", "0", "-1", "10001", "abc", "1.5", ""]
+GOOD_WEIGHTS = ["1", "2", "10000"]
+TAGS = ["t", "u", "v", ""]
+QUEUES_BY_TYPE = {"classic": ["diff-q1", "diff-q2"], "quorum": ["diff-quorum1", "diff-quorum2"], "stream": ["diff-stream1"]}
 KEYS = ["k1", "k2", "a.b", ""]
 TOPIC_KEYS = ["a", "a.b", "a.b.c", "b", "b.a", "", ".", "a.", ".a", "a..b", "A.b", "*", "#", "a.*", "a.b.b", "a.a.b"]
 TOPIC_PATTERNS = [
@@ -146,6 +149,38 @@ def frames(dice: random.Random) -> list[tuple[int, dict[str, Any]]]:
     return found
 
 
+FROM_CLIENTS = [
+    "exchange.declare", "exchange.delete", "exchange.bind", "exchange.unbind", "queue.declare", "queue.bind", "queue.unbind",
+    "queue.purge", "queue.delete", "basic.qos", "basic.consume", "basic.cancel", "basic.publish", "basic.get", "basic.ack",
+    "basic.nack", "basic.reject", "basic.recover", "confirm.select", "tx.select", "channel.open", "channel.flow", "access.request",
+]  # fmt: skip
+SUITABLE = {"queue": "diff-q1", "exchange": "amq.direct", "source": "amq.direct", "destination": "diff-x1",
+            "type": "direct", "consumer_tag": "t", "routing_key": "k1"}  # fmt: skip
+
+
+def malformed(dice: random.Random) -> tuple[int, dict[str, Any]]:
+    """A method as channel and arguments of a frame. Not with a wrong table: RabbitMQ ends the connection without a word."""
+    method = METHODS[dice.choice(FROM_CLIENTS)]
+    names = [argument.name for argument in method.arguments]
+    suitable = {name: text for name, text in SUITABLE.items() if name in names}
+    texts = [argument.name for argument in method.arguments if argument.kind == "shortstr"]
+    match dice.choice(["cut", "long", "text", "odd", "bits"]):
+        case "text" if texts and method.name != "basic.publish":
+            payload = encode_method(method.name, **{**suitable, dice.choice(texts): dice.choice([b"\xff", b"a\xc3", b"\xed\xa0\x80"])})
+        case "odd" if texts and method.name not in ("basic.publish", "exchange.declare"):
+            text = dice.choice(["", "\0", "diff-q1\r\n", "\u00fc", "x" * 255, "\U0001f407"])
+            payload = encode_method(method.name, **{**suitable, dice.choice(texts): text})
+        case "bits" if method.arguments and method.arguments[-1].kind == "bit":
+            payload = encode_method(method.name, **suitable)
+            payload = payload[:-1] + bytes([payload[-1] | dice.choice([0x80, 0xE0])])
+        case "long":
+            payload = encode_method(method.name, **suitable) + dice.choice([b"\0", b"abc"])
+        case _:
+            payload = encode_method(method.name, **suitable)
+            payload = payload[: dice.randint(4, max(len(payload) - 1, 4))]
+    return dice.choice([1, 1, 2]), {"kind": METHOD, "payload": payload}
+
+
 EXPIRATIONS = ["0", "3600000", "+3600000", "0003600000", "86400000"]
 ODD_EXPIRATIONS = ["", "abc", " 1000", "1.5", "10s", "1e3", "0x10", "1 ", "-1", "315360000001", "+", "-", "+-1", "--1"]
 MATCHES = ["all", "any", "all-with-x", "any-with-x"]
@@ -187,6 +222,31 @@ STREAM_OFFSETS: list[Any] = [
     "1h", "5D", Value("T", 0), Value("T", 2**33),
 ]  # fmt: skip
 ODD_STREAM_OFFSETS: list[Any] = ["bogus", "1x", "", "First", "-1h", Value("l", -1)]
+
+# Per argument of a consumer the types of queues that take it, values that are taken, then those that are not.
+CONSUME_ARGUMENTS: dict[str, tuple[list[str], list[Any], list[Any]]] = {
+    "x-priority": (["classic", "quorum"], [-1, 0, 1, 5, 2**40], [*WRONG_TYPES[:8], WRONG_TYPES[9]]),
+    "x-consumer-timeout": (["quorum"], [HOUR_MS, DAY_MS], [-1, *WRONG_TYPES[:3]]),
+    "x-stream-offset": (["stream"], STREAM_OFFSETS, ODD_STREAM_OFFSETS),
+    "x-stream-filter": ([], ["v"], []),
+    "x-stream-match-unfiltered": ([], [True], []),
+    "x-cancel-on-ha-failover": (["classic", "quorum", "stream"], [True, "nope", 7], []),
+    "x-unknown": (["classic", "quorum", "stream"], [1, "v"], []),
+}
+
+
+def consume_arguments(dice: random.Random, kind: str, *, odd: bool) -> dict[str, Any]:
+    """Arguments for a consumer of a queue of this type; with `odd`, now and then one that is refused."""
+    arguments: dict[str, Any] = {}
+    for _ in range(dice.choice([0, 1, 1, 2])):
+        key = dice.choice([key for key, (kinds, _, _) in CONSUME_ARGUMENTS.items() if odd or kind in kinds])
+        kinds, good, bad = CONSUME_ARGUMENTS[key]
+        if key in ("x-stream-filter", "x-stream-match-unfiltered") and kind == "stream":
+            continue
+        value = dice.choice(bad if odd and bad and dice.random() < 0.5 else good)
+        arguments[key] = integer(dice, value) if isinstance(value, int) and not isinstance(value, bool) else value
+    return arguments
+
 
 HEADER_VALUES: list[Any] = [
     Value("S", "v"), Value("S", ""), Value("x", b"v"), Value("I", 1), Value("l", 1), Value("b", 1), Value("B", 1),
