@@ -169,6 +169,12 @@ def test_31_users_vhosts_and_permissions_with_their_outputs_and_exit_codes(shell
         err="Error:\nUser nobody does not exist\n",
     )
     shell.expect(
+        "rabbitmqctl set_topic_permissions -p {v} {u} nowhere a b",
+        code=69,
+        out='Setting topic permissions on "nowhere" for user "{u}" in vhost "{v}" ...\n',
+        err="Error:\nExchange nowhere does not exist\n",
+    )
+    shell.expect(
         "rabbitmqctl list_permissions -p {v}",
         out='Listing permissions for vhost "{v}" ...\nuser\tconfigure\twrite\tread\n{u}\ta\tb\tc\n',
     )

@@ -101,6 +101,16 @@ def test_a_vhost_that_is_not_there_is_told_as_the_request_has_it(api, method, pa
     assert error(answer) == told
 
 
+def test_a_topic_permission_is_for_an_exchange_that_is_there(api, vhost):
+    path, patterns = f"topic-permissions/{vhost}/guest", {"write": "^a", "read": ".*"}
+    refused = api.put(path, {"exchange": "no-exchange", **patterns})
+    assert error(refused) == (400, "bad_request", ["no_such_exchange", "no-exchange"])
+    assert api.get(path).status == 404
+    statuses = [api.put(path, {"exchange": exchange, **patterns}).status for exchange in ("amq.topic", "", "amq.topic")]
+    assert statuses == [201, 204, 204]
+    assert {shown["exchange"] for shown in api.get(path).json} == {"amq.topic", ""}
+
+
 def test_bindings_of_what_is_not_there_are_none(api, vhost):
     for path in ("e/no-exchange/q/no-queue", "e/amq.topic/q/no-queue", "e/no-exchange/e/amq.topic"):
         answer = api.get(f"bindings/{vhost}/{path}")

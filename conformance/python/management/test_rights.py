@@ -260,7 +260,7 @@ class House:
             "permissions/{vhost}/{user}": allowed,
             "policies/{vhost}/{name}": policy,
             "queues/{vhost}/{queue}/get": {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"},
-            "topic-permissions/{vhost}/{user}": {"exchange": "x", "write": ".*", "read": ".*"},
+            "topic-permissions/{vhost}/{user}": {"exchange": "amq.topic", "write": ".*", "read": ".*"},
             "user-limits/{user}/{limit}": {"value": 900},
             "users/bulk-delete": {"users": []},
             "users/{user}": {"password": PASSWORD, "tags": ""},

@@ -154,7 +154,15 @@ fn set_topic(call: &Call, client: &Client) -> Result<Output, Failure> {
         "read": call.argument(3),
     });
     let path = format!("topic-{}", path(call.vhost(), call.argument(0)));
-    client.change("PUT", &path, Some(&body), as_told)?;
+    client.change("PUT", &path, Some(&body), |answer| {
+        let reason = &answer.json()["reason"];
+        match (reason[0].as_str(), reason[1].as_str()) {
+            (Some("no_such_exchange"), Some(exchange)) => {
+                Failure::error(UNAVAILABLE, format!("Exchange {exchange} does not exist"))
+            }
+            _ => as_told(answer),
+        }
+    })?;
     Ok(Output::Nothing)
 }
 

@@ -36,12 +36,12 @@ pub(crate) async fn answer(api: &Api, request: &Request, path: &[&str]) -> Resul
             let object = request.object()?;
             check_ends(api, vhost, user)?;
             let permission = read(vhost, user, &object)?;
-            let is_same = |known: &TopicPermissionRecord| {
-                known.vhost == permission.vhost
-                    && known.user == permission.user
-                    && known.exchange == permission.exchange
+            check_exchange(api, &permission)?;
+            // As in RabbitMQ: what this path shows are all of the user's in the vhost.
+            let is_shown = |known: &TopicPermissionRecord| {
+                known.vhost == permission.vhost && known.user == permission.user
             };
-            let is_new = list(api, is_same).is_empty();
+            let is_new = list(api, is_shown).is_empty();
             api.broker.put_topic_permission(permission).await?;
             Ok(Reply::put(is_new))
         }
@@ -56,6 +56,17 @@ pub(crate) async fn answer(api: &Api, request: &Request, path: &[&str]) -> Resul
         }
         _ => Err(Refused::not_found()),
     }
+}
+
+/// That there is such an exchange. It may go later, and definitions may name one that is not there.
+fn check_exchange(api: &Api, permission: &TopicPermissionRecord) -> Result<(), Refused> {
+    let vhost = api.broker.vhost(&permission.vhost);
+    let snapshot = vhost.map_err(|_| Refused::no_vhost())?.snapshot();
+    if permission.exchange.is_empty() || snapshot.exchange(&permission.exchange).is_ok() {
+        return Ok(());
+    }
+    let reason = json!(["no_such_exchange", permission.exchange.to_string()]);
+    Err(Refused::bad_request(reason))
 }
 
 pub(crate) fn of_user(api: &Api, request: &Request, user: &str) -> Result<Reply, Refused> {
