@@ -2,7 +2,7 @@
 
 use leveret_session::Mechanism;
 
-use crate::config::{AuthMechanism, Settings};
+use crate::config::{AuthMechanism, Bytes, Settings};
 
 /// How clients may log in.
 pub(crate) fn mechanisms(settings: &Settings) -> impl Iterator<Item = Mechanism> {
@@ -15,6 +15,11 @@ pub(crate) fn mechanisms(settings: &Settings) -> impl Iterator<Item = Mechanism>
         AuthMechanism::CrDemo => Some(Mechanism::CrDemo),
         AuthMechanism::Anonymous => (!nobody).then_some(Mechanism::Anonymous),
     })
+}
+
+/// The length of a frame, which its range keeps within 31 bits.
+fn frame_bytes(Bytes(bytes): Bytes) -> u32 {
+    bytes.try_into().expect("its range was checked")
 }
 
 /// The settings of all connections.
@@ -35,8 +40,8 @@ pub(crate) fn of(settings: &Settings) -> leveret_session::Settings {
             .as_str()
             .try_into()
             .expect("its length was checked"),
-        frame_max: settings.frame_max,
-        initial_frame_max: settings.initial_frame_max,
+        frame_max: frame_bytes(settings.frame_max),
+        initial_frame_max: frame_bytes(settings.initial_frame_max),
         channel_max: settings.channel_max,
         heartbeat_secs: settings.heartbeat.0,
         handshake_timeout_millis: settings.handshake_timeout.0,

@@ -91,7 +91,9 @@ impl Plan {
             _ => path.clone(),
         });
         let rotation = Rotation {
-            bytes_max: settings.log_file_rotation_size.map(|Bytes(size)| size),
+            bytes_max: settings
+                .log_file_rotation_size
+                .and_then(|Bytes(size)| (size > 0).then_some(size)),
             kept: settings.log_file_rotation_count,
             at: settings
                 .log_file_rotation_date
@@ -125,6 +127,16 @@ impl Plan {
                         SyslogFacility::Daemon => 3,
                         SyslogFacility::Auth => 4,
                         SyslogFacility::Syslog => 5,
+                        SyslogFacility::Lpr => 6,
+                        SyslogFacility::News => 7,
+                        SyslogFacility::Uucp => 8,
+                        SyslogFacility::Cron => 9,
+                        SyslogFacility::Authpriv => 10,
+                        SyslogFacility::Ftp => 11,
+                        SyslogFacility::Ntp => 12,
+                        SyslogFacility::Audit => 13,
+                        SyslogFacility::Alert => 14,
+                        SyslogFacility::Clock => 15,
                         SyslogFacility::Local0 => 16,
                         SyslogFacility::Local1 => 17,
                         SyslogFacility::Local2 => 18,

@@ -5,7 +5,12 @@
 //!   heartbeat = 30              # also behind a value
 //!   default_pass = 'with # in'  # quotes keep it
 //!   default_user = $(APP_USER)  # from the environment
+//!   auth_ldap.queries = '''     # as many lines as it takes
+//!   [{administrator, {constant, false}}].
+//!   '''
 //! ```
+
+use std::borrow::Cow;
 
 /// One setting of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,22 +33,24 @@ pub(crate) fn read(
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Vec<Result<Line, Malformed>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let lines = text.lines().enumerate();
-    lines
-        .filter_map(|(index, line)| {
-            let setting = setting(line, variable).transpose()?;
-            let number = index + 1;
-            Some(match setting {
-                Ok((key, value)) => Ok(Line { number, key, value }),
-                Err(reason) => Err(Malformed { number, reason }),
-            })
-        })
-        .collect()
+    let mut lines = text.lines().enumerate();
+    let mut found = Vec::new();
+    while let Some((index, line)) = lines.next() {
+        let mut behind = lines.by_ref().map(|(_, line)| line);
+        let number = index + 1;
+        match setting(line, &mut behind, variable).transpose() {
+            None => {}
+            Some(Ok((key, value))) => found.push(Ok(Line { number, key, value })),
+            Some(Err(reason)) => found.push(Err(Malformed { number, reason })),
+        }
+    }
+    found
 }
 
-/// Key and value of a line; `None` if there is nothing on it.
-fn setting(
-    line: &str,
+/// Key and value of a line, and of those behind it that its value takes; `None` if there is nothing on it.
+fn setting<'a>(
+    line: &'a str,
+    lines: &mut dyn Iterator<Item = &'a str>,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Option<(String, String)>, String> {
     let line = line.trim();
@@ -60,11 +67,34 @@ fn setting(
             "{key:?} is no key: expected are words with points between them"
         ));
     }
-    let value = value(behind.trim_start())?;
+    let behind = behind.trim_start();
+    let value = match behind.strip_prefix(FENCE) {
+        Some(first) => Cow::Owned(fenced(first, lines)?),
+        None => Cow::Borrowed(value(behind)?),
+    };
     if value.is_empty() {
         return Err(format!("{key} has no value"));
     }
-    Ok(Some((key.to_owned(), interpolated(value, variable)?)))
+    Ok(Some((key.to_owned(), interpolated(&value, variable)?)))
+}
+
+/// Around a value of several lines.
+const FENCE: &str = "'''";
+
+/// All up to the next fence, lines as they are, without the blanks around the whole.
+fn fenced<'a>(first: &str, lines: &mut dyn Iterator<Item = &'a str>) -> Result<String, String> {
+    let mut text = first.to_owned();
+    loop {
+        if let Some((inside, behind)) = text.split_once(FENCE) {
+            nothing_behind(behind)?;
+            return Ok(inside.trim().to_owned());
+        }
+        let line = lines
+            .next()
+            .ok_or_else(|| "the quotes are not closed".to_owned())?;
+        text.push('\n');
+        text.push_str(line);
+    }
 }
 
 /// Up to a comment; all of it between quotes.
@@ -76,9 +106,15 @@ fn value(text: &str) -> Result<&str, String> {
     let (inside, behind) = quoted
         .split_once('\'')
         .ok_or_else(|| "the quote is not closed".to_owned())?;
+    nothing_behind(behind)?;
+    Ok(inside)
+}
+
+/// Whether a quoted value ends its line.
+fn nothing_behind(behind: &str) -> Result<(), String> {
     let behind = behind.trim_start();
     if behind.is_empty() || behind.starts_with('#') {
-        Ok(inside)
+        Ok(())
     } else {
         Err(format!(
             "only a comment can stand behind a quoted value, not {behind:?}"
@@ -143,6 +179,20 @@ mod tests {
         assert_eq!(one("default_pass = a'b").1, "a'b");
         assert!(malformed("default_pass = 'a").contains("not closed"));
         assert!(malformed("default_pass = 'a' b").contains("comment"));
+    }
+
+    #[test]
+    fn three_quotes_keep_many_lines() {
+        let text = "a = '''\n[x,\n # 'y'].\n''' # z\nb = '''one'''\nc = 2";
+        let expected = [("a", "[x,\n # 'y']."), ("b", "one"), ("c", "2")];
+        let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        assert_eq!(pairs(text), expected);
+        assert_eq!(
+            read(text, &|_| None)[2].as_ref().expect("a setting").number,
+            6
+        );
+        assert!(malformed("a = '''x\ny").contains("not closed"));
+        assert!(malformed("a = '''x''' y").contains("comment"));
     }
 
     #[test]

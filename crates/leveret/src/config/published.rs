@@ -392,6 +392,57 @@ fn cases() -> Vec<Case> {
             &["auth_ldap.servers.1 has no effect: of a plugin"],
         ),
         (
+            "queries to a directory, over several lines",
+            conf(
+                "auth_ldap.queries.tags = '''\n[{administrator, {constant, false}}].\n'''\nheartbeat = 20\n",
+            ),
+            &[("heartbeat", "20")],
+            &["auth_ldap.queries.tags has no effect: of a plugin"],
+        ),
+        (
+            "no limits, in so many words",
+            conf(
+                "max_connections = infinity\nvhost_max = infinity\nchannel_max_per_node = infinity\n\
+                 handshake_timeout = infinity\nlog.file.rotation.size = 0\n",
+            ),
+            &[
+                ("connection_max", "infinity"),
+                ("vhost_max", "infinity"),
+                ("channel_max_per_node", "infinity"),
+                ("handshake_timeout", "infinity"),
+                ("log_file_rotation_size", "0"),
+            ],
+            &[],
+        ),
+        (
+            "frames with a unit, an address of IPv6 without brackets, short waits",
+            conf(
+                "frame_max = 1MiB\nlisteners.tcp.1 = ::1:5672\nmanagement.tcp.idle_timeout = 5\n\
+                 log.syslog.facility = authpriv\n",
+            ),
+            &[
+                ("frame_max", "1MiB"),
+                ("listen", "::1:5672"),
+                ("http_body_timeout", "5"),
+                ("log_syslog_facility", "authpriv"),
+            ],
+            &[],
+        ),
+        (
+            "what RabbitMQ's other parts are tuned by",
+            conf(
+                "amqp10_client.ssl_options.verify = verify_none\nlog.file.formatter.json.field_map = time:ts\n\
+                 queue_types.stream.enabled = true\nranch_connection_max = 5\n",
+            ),
+            &[],
+            &[
+                "amqp10_client.ssl_options.verify has no effect",
+                "log.file.formatter.json.field_map has no effect: not yet",
+                "queue_types.stream.enabled has no effect: not yet",
+                "ranch_connection_max has no effect",
+            ],
+        ),
+        (
             "a slip of the pen",
             conf("manaement.tcp.port = 15672\n"),
             &[],

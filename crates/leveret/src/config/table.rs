@@ -30,7 +30,7 @@ use super::{
         Row, in_form, key,
     },
     tokens::{CrlCheck, NamedTexts, Providers, Servers},
-    value::{Bytes, Endpoint, Millis, OptionalEndpoint, Secs, Value},
+    value::{Bytes, Endpoint, Limit, Millis, OptionalEndpoint, Secs, Value},
 };
 
 /// No operator can allow a larger body.
@@ -327,19 +327,19 @@ settings! {
             default: "false",
         }
         /// Connections that may be open at once
-        connection_max: Option<u64> {
+        connection_max: Limit {
             value_name: "N",
             default_words: "any number",
             keys: &[key("max_connections"), key("connection_max")],
         }
         /// Vhosts there may be
-        vhost_max: Option<u64> {
+        vhost_max: Limit {
             value_name: "N",
             default_words: "any number",
             keys: &[key("vhost_max")],
         }
         /// Channels that may be open at once, over all connections
-        channel_max_per_node: Option<u64> {
+        channel_max_per_node: Limit {
             value_name: "N",
             default_words: "any number",
             keys: &[key("channel_max_per_node")],
@@ -355,7 +355,7 @@ settings! {
             keys: &[key("max_message_size")],
         }
         /// Largest frame in bytes
-        frame_max: u32 {
+        frame_max: Bytes {
             value_name: "BYTES",
             default: "131072",
             range: (8192, 0x7fff_ffff),
@@ -386,7 +386,7 @@ settings! {
         handshake_timeout: Millis {
             value_name: "MILLIS",
             default: "10000",
-            range: (100, 3_600_000),
+            range: (1, 3_600_000),
             keys: &[key("handshake_timeout")],
         }
         /// Ways to log in that clients are offered
@@ -418,7 +418,7 @@ settings! {
             keys: &[key("password_hashing_module")],
         }
         /// Largest frame before a client has logged in; an access token must have room in it
-        initial_frame_max: u32 {
+        initial_frame_max: Bytes {
             value_name: "BYTES",
             default: "8192",
             range: (4096, 0x7fff_ffff),
@@ -711,7 +711,7 @@ settings! {
         ssl_handshake_timeout: Millis {
             value_name: "MILLIS",
             default: "5000",
-            range: (100, 3_600_000),
+            range: (1, 3_600_000),
             keys: &[key("ssl_handshake_timeout")],
         }
         /// Which part of a client's certificate is the user's name, for the mechanism EXTERNAL
@@ -797,14 +797,14 @@ settings! {
         http_request_timeout: Millis {
             value_name: "MILLIS",
             default: "5000",
-            range: (100, 604_800_000),
+            range: (1, 604_800_000),
             keys: &[key("management.tcp.request_timeout"), key("management.ssl.request_timeout")],
         }
         /// How long the body of a request may take, in milliseconds
         http_body_timeout: Millis {
             value_name: "MILLIS",
             default: "60000",
-            range: (100, 604_800_000),
+            range: (1, 604_800_000),
             keys: &[key("management.tcp.idle_timeout"), key("management.ssl.idle_timeout")],
         }
         /// Origins whose pages may use the HTTP API; `*` for every one
@@ -900,7 +900,6 @@ settings! {
         http_login_session: Option<u64> {
             value_name: "MINUTES",
             default_words: "never",
-            range: (1, u64::MAX),
             keys: &[key("management.login_session_timeout")],
         }
         /// Where the metrics are
@@ -974,11 +973,10 @@ settings! {
             default: "text",
             keys: &[key("log.file.formatter")],
         }
-        /// Size at which the file is put aside under a number
+        /// Size at which the file is put aside under a number; 0 for never
         log_file_rotation_size: Option<Bytes> {
             value_name: "SIZE",
             default_words: "never; a file that was moved away is opened anew",
-            range: (1, u64::MAX),
             keys: &[key("log.file.rotation.size")],
         }
         /// How many of those are kept

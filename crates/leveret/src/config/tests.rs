@@ -263,7 +263,7 @@ fn a_wrong_value_names_file_line_and_what_is_allowed() {
     assert_eq!(
         wrong.problems(),
         [
-            "rabbitmq.conf:3: frame_max = 1 is not possible; allowed is a whole number from 8192 to 2147483647",
+            "rabbitmq.conf:3: frame_max = 1 is not possible; allowed is bytes, or a size like 16MB or 16MiB, from 8192 to 2147483647",
             "rabbitmq.conf:2: heartbeat = often is not possible; allowed is seconds from 0 to 65535, or a time like 30s, 5m",
             "rabbitmq.conf:5: listeners.tcp.x = there is not possible; allowed is a port, ADDR:PORT or [ADDR]:PORT, several \
              with commas between them, or none",

@@ -160,6 +160,26 @@ impl Value for Bytes {
     }
 }
 
+/// RabbitMQ's word for no bound.
+const INFINITY: &str = "infinity";
+
+/// How many there may be, if that has a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limit(pub(crate) Option<u64>);
+
+impl Value for Limit {
+    fn read(text: &str, range: Range) -> Option<Self> {
+        match text {
+            "" | INFINITY => Some(Self(None)),
+            _ => u64::read(text, range).map(|number| Self(Some(number))),
+        }
+    }
+
+    fn allowed(range: Range) -> String {
+        format!("{}, or infinity", u64::allowed(range))
+    }
+}
+
 /// A time in milliseconds; a number without a unit is one of milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Millis(pub(crate) u64);
@@ -170,6 +190,9 @@ pub(crate) struct Secs(pub(crate) u16);
 
 impl Value for Millis {
     fn read(text: &str, (least, most): Range) -> Option<Self> {
+        if text == INFINITY && most < u64::MAX {
+            return Some(Self(most));
+        }
         let millis = text.parse().ok().or_else(|| millis(text))?;
         (least..=most).contains(&millis).then_some(Self(millis))
     }
@@ -249,8 +272,15 @@ impl Endpoint {
 
 impl Value for Endpoint {
     fn read(text: &str, _range: Range) -> Option<Self> {
+        // RabbitMQ's files have addresses of IPv6 without brackets too: `::1:5672`.
+        let unbracketed = || {
+            let (ip, port) = text.rsplit_once(':')?;
+            let ip: Ipv6Addr = ip.parse().ok()?;
+            Some(Self::At((ip, port.parse().ok()?).into()))
+        };
         let port = text.parse().map(Self::Port);
-        let endpoint = port.or_else(|_| text.parse().map(Self::At)).ok()?;
+        let endpoint = port.or_else(|_| text.parse().map(Self::At));
+        let endpoint = endpoint.ok().or_else(unbracketed)?;
         Some(match endpoint {
             // To RabbitMQ every address of IPv6 is every address of both.
             Self::At(address) if address.ip() == Ipv6Addr::UNSPECIFIED => {
@@ -372,6 +402,16 @@ mod tests {
     }
 
     #[test]
+    fn no_bound_is_infinity() {
+        assert_eq!(Limit::read("infinity", ANY), Some(Limit(None)));
+        assert_eq!(Limit::read("7", ANY), Some(Limit(Some(7))));
+        assert_eq!(Limit::read("x", ANY), None);
+        // What has a longest time of its own takes that.
+        assert_eq!(Millis::read("infinity", (1, 60)), Some(Millis(60)));
+        assert_eq!(Millis::read("infinity", ANY), None);
+    }
+
+    #[test]
     fn a_listener_is_a_port_or_an_address() {
         assert_eq!(Endpoint::read("5672", ANY), Some(Endpoint::Port(5672)));
         let v6 = "[::1]:5672";
@@ -379,6 +419,7 @@ mod tests {
             Endpoint::read(v6, ANY),
             Some(Endpoint::At(v6.parse().unwrap()))
         );
+        assert_eq!(Endpoint::read("::1:5672", ANY), Endpoint::read(v6, ANY));
         assert_eq!(Endpoint::read("65536", ANY), None);
         assert_eq!(Endpoint::read("127.0.0.1", ANY), None);
         assert_eq!(Vec::<Endpoint>::read("none", ANY), Some(Vec::new()));

@@ -258,12 +258,22 @@ words! {
 words! {
     /// Parts of a system, in the words of syslog.
     SyslogFacility {
-        Kern = "kern",
+        Kern = "kern" | "kernel",
         User = "user" | "userlevel",
         Mail = "mail",
         Daemon = "daemon" | "system",
         Auth = "auth",
         Syslog = "syslog",
+        Lpr = "lpr",
+        News = "news",
+        Uucp = "uucp",
+        Cron = "cron",
+        Authpriv = "authpriv",
+        Ftp = "ftp",
+        Ntp = "ntp",
+        Audit = "audit",
+        Alert = "alert",
+        Clock = "clock",
         Local0 = "local0",
         Local1 = "local1",
         Local2 = "local2",
