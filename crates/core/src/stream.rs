@@ -52,7 +52,10 @@ use self::{
 };
 use crate::{
     ids::{ChannelKey, ConsumerId, QueueId, Seq, Timestamp},
-    queue::{Answer, ColdPart, Command, ConsumerReport, Depth, Effects, Found, Look, Report},
+    queue::{
+        Answer, ColdPart, Command, ConsumerReport, Counters, Depth, Effects, Found, Look, Outcome,
+        Report,
+    },
     record::{MetaChange, QueueState, Write},
 };
 
@@ -95,6 +98,7 @@ pub struct Stream {
     tail: Tail,
     segments: Segments,
     readers: Readers,
+    counters: Counters,
     /// For the headers of the message at hand.
     scratch: BytesMut,
     is_deleted: bool,
@@ -125,6 +129,7 @@ impl Stream {
             tail: Tail::starting_at(stored.next),
             segments: Segments::of(stored),
             readers: Readers::default(),
+            counters: Counters::default(),
             scratch: BytesMut::new(),
             is_deleted: false,
             now: Timestamp::default(),
@@ -167,7 +172,11 @@ impl Stream {
                 self.readers.remove(consumer);
                 self.no_reader_no_tail();
             }
-            Command::Settle { seq, .. } => self.readers.settle(seq),
+            Command::Settle { seq, outcome, .. } => {
+                if self.readers.settle(seq) && outcome == Outcome::Acked {
+                    self.counters.ack += 1;
+                }
+            }
             Command::Release { channel, ended } => self.release(channel, ended),
             Command::Told(told) => self.told(*told, effects),
             Command::Tick => self.expire(effects),
@@ -260,8 +269,13 @@ impl Stream {
     pub fn report(&self) -> Report {
         let (segments, oldest) = self.segments.known();
         Report {
-            depth: self.depth(),
+            // A message stays ready, whoever reads it.
+            depth: Depth {
+                unacked: 0,
+                ..self.depth()
+            },
             consumers: self.consumer_count(),
+            counters: self.counters,
             ready_bytes: self.state.body_bytes,
             ready_in_memory: self.rows_in_memory() as u64,
             stored: self.state.messages,

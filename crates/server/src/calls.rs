@@ -744,6 +744,9 @@ const fn counters(counts: &ChannelCounts) -> Counters {
         get_empty: counts.get_empty,
         redeliver: counts.redeliver,
         ack: counts.ack,
+        // A channel has no part in what the store does.
+        disk_reads: 0,
+        disk_writes: 0,
     }
 }
 

@@ -554,6 +554,7 @@ impl Queue {
     }
 
     pub(super) fn refilled(&mut self, refilled: Refilled, effects: &mut Effects) {
+        self.counters.disk_reads += refilled.rows.len() as u64;
         let (class, asked_until) = match self.cold.asked.take() {
             None => return,
             Some(Asked::Head { class, until }) => (class, until),

@@ -54,6 +54,7 @@ impl Queue {
             effects.accepted.extend(confirm);
             self.count_spilled(body_bytes, effects);
         }
+        self.counters.disk_writes += 1;
         effects.writes.push(Write::Put {
             queue: self.id,
             priority: spot.priority(),

@@ -22,6 +22,10 @@ pub struct Counters {
     pub redeliver: u64,
     /// Acks.
     pub ack: u64,
+    /// Messages read from the store.
+    pub disk_reads: u64,
+    /// Messages handed to the store.
+    pub disk_writes: u64,
 }
 
 impl Counters {
@@ -35,6 +39,8 @@ impl Counters {
         self.get_empty += other.get_empty;
         self.redeliver += other.redeliver;
         self.ack += other.ack;
+        self.disk_reads += other.disk_reads;
+        self.disk_writes += other.disk_writes;
     }
 }
 

@@ -31,6 +31,8 @@ impl Stream {
             effects.accepted.extend(confirm);
             return;
         }
+        self.counters.publish += 1;
+        self.counters.disk_writes += 1;
         let offset = self.state.next;
         self.begin_segment(offset, effects);
         // Once here instead of once for every reader.

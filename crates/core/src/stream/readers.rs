@@ -164,15 +164,16 @@ impl Readers {
         }
     }
 
-    /// A delivery is done with, however it ended. Unknown ones are ignored.
-    pub(super) fn settle(&mut self, delivery: Seq) {
+    /// A delivery is done with, however it ended. `false` for unknown ones, which are ignored.
+    pub(super) fn settle(&mut self, delivery: Seq) -> bool {
         let Some(id) = self.deliveries.remove(&delivery) else {
-            return;
+            return false;
         };
         if let Some(reader) = self.by_id.get_mut(&id) {
             reader.unsettled -= 1;
             self.line_up(id);
         }
+        true
     }
 
     /// Everything the channel holds is done with.

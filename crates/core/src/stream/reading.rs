@@ -85,6 +85,7 @@ impl Stream {
                 redelivered: false,
                 message,
             };
+            self.counters.deliver += 1;
             effects.deliveries.push(delivery);
         }
         *bytes_left -= turn_bytes - turn;
@@ -160,6 +161,7 @@ impl Stream {
                 }
             }
             Told::Rows { reader, rows } => {
+                self.counters.disk_reads += rows.rows.len() as u64;
                 if let Some((from, until)) = self.readers.answered(reader) {
                     self.rows_read(reader, rows, from, until, effects);
                 }
