@@ -55,6 +55,11 @@ struct Counter {
 }
 
 impl Rates {
+    /// Forgets what was seen; all counters begin anew.
+    pub(crate) fn forget(&self) {
+        *self.seen.lock() = Seen::default();
+    }
+
     /// Puts counters of one object into its JSON, each with its rate.
     pub(crate) fn put(
         &self,

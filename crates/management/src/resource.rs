@@ -33,13 +33,30 @@ use leveret_runtime::VhostHandle;
 use crate::{error::Refused, request, server::Api, visitor::Visitor};
 
 /// The vhost of a path, if it is there for this visitor.
-fn entered(api: &Api, visitor: &Visitor, vhost: &str) -> Result<Arc<VhostHandle>, Refused> {
+pub(crate) fn entered(
+    api: &Api,
+    visitor: &Visitor,
+    vhost: &str,
+) -> Result<Arc<VhostHandle>, Refused> {
     let name = request::name(vhost)?;
     let handle = api.broker.vhost(&name).map_err(|_| Refused::no_vhost())?;
     if !visitor.may_enter(&api.broker.directory(), &name) {
         return Err(Refused::missing("Not Found"));
     }
     Ok(handle)
+}
+
+/// The same for lists, which are empty for a vhost that is not there; only who may enter all of them learns that it is
+/// not.
+fn entered_if_there(
+    api: &Api,
+    visitor: &Visitor,
+    vhost: &str,
+) -> Result<Option<Arc<VhostHandle>>, Refused> {
+    match entered(api, visitor, vhost) {
+        Err(refused) if refused.names_no_vhost && visitor.is_administrator() => Ok(None),
+        entered => entered.map(Some),
+    }
 }
 
 /// The vhosts whose things are shown to this visitor, by name.

@@ -8,9 +8,9 @@ use crate::{
     reply::Reply,
     request::Request,
     resource::{
-        bindings, channels, connections, consumers, definitions, deprecated, exchanges, health,
-        limits, logins, look, messages, node, overview, parameters, permissions, policies, queues,
-        topic_permissions, users, vhosts,
+        bindings, channels, connections, consumers, definitions, deprecated, entered, exchanges,
+        health, limits, logins, look, messages, node, overview, parameters, permissions, policies,
+        queues, topic_permissions, users, vhosts,
     },
     server::Api,
     visitor::{
@@ -299,8 +299,8 @@ pub(crate) const ROUTES: &[Route] = &[
     ),
     route(
         "login",
-        "Checks credentials that come in a form",
-        &[("POST", Nothing)],
+        "Checks credentials that come in a form; deleting forgets them, which are not kept",
+        &[("POST", Nothing), ("DELETE", Nothing)],
     ),
     route("nodes", "The nodes of the cluster", MONITOR),
     route("nodes/{node}", "One node", MONITOR),
@@ -355,6 +355,11 @@ pub(crate) const ROUTES: &[Route] = &[
     route("queues/{vhost}", "The queues of a vhost", READ),
     route("queues/{vhost}/{queue}", "One queue", USE),
     route(
+        "queues/{vhost}/{queue}/actions",
+        "What was done to mirrored queues; there is nothing to do",
+        ORDER,
+    ),
+    route(
         "queues/{vhost}/{queue}/bindings",
         "Bindings to a queue",
         READ,
@@ -370,6 +375,16 @@ pub(crate) const ROUTES: &[Route] = &[
         "rebalance/queues",
         "Spreads queues over nodes; there is one",
         &[("POST", Administrator)],
+    ),
+    route(
+        "reset",
+        "Forgets rates and samples",
+        &[("DELETE", Administrator)],
+    ),
+    route(
+        "reset/{node}",
+        "Forgets rates and samples",
+        &[("DELETE", Administrator)],
     ),
     route("shovels", "Shovels; none of them runs", READ),
     route("shovels/{vhost}", "Shovels; none of them runs", READ),
@@ -389,8 +404,8 @@ pub(crate) const ROUTES: &[Route] = &[
     ),
     route(
         "topic-permissions/{vhost}/{user}/{exchange}",
-        "A user's topic permission for an exchange",
-        &[("GET", Administrator), ("DELETE", Administrator)],
+        "A user's topic permission for an exchange; the body of a PUT names another",
+        ADMINISTRATE,
     ),
     route(
         "user-limits",
@@ -459,6 +474,11 @@ pub(crate) const ROUTES: &[Route] = &[
         "vhosts/{vhost}/permissions",
         "The permissions in a vhost",
         &[("GET", Administrator)],
+    ),
+    route(
+        "vhosts/{vhost}/start/{node}",
+        "Starts a vhost, which all are while the broker runs",
+        ORDER,
     ),
     route(
         "vhosts/{vhost}/topic-permissions",
@@ -584,16 +604,19 @@ pub(crate) fn find(path: &[String]) -> Option<&'static Route> {
 
 /// What a request needs, or that the path or method is none.
 pub(crate) fn needs(request: &Request) -> Result<Needs, Refused> {
-    let route = find(&request.path).ok_or_else(Refused::not_found)?;
-    let method = match request.method.as_str() {
-        "HEAD" => "GET",
-        method => method,
+    let methods = match find(&request.path) {
+        Some(route) => route.methods,
+        None if request.method == Method::GET => return Err(Refused::not_found()),
+        // RabbitMQ takes every other path for one of its pages, and those can only be read.
+        None => OPEN,
     };
-    let known = route.methods.iter().find(|(known, _)| *known == method);
+    let known = methods
+        .iter()
+        .find(|(known, _)| *known == request.method.as_str());
     if let Some((_, needs)) = known {
         return Ok(*needs);
     }
-    let mut allow: Vec<&str> = route.methods.iter().map(|(known, _)| *known).collect();
+    let mut allow: Vec<&str> = methods.iter().map(|(known, _)| *known).collect();
     if allow.contains(&"GET") {
         allow.insert(0, "HEAD");
     }
@@ -628,16 +651,21 @@ pub(crate) async fn carry_out(
         ["consumers", rest @ ..] => consumers::answer(api, visitor, request, rest).await,
         ["definitions", rest @ ..] => definitions::answer(api, visitor, request, rest).await,
         ["deprecated-features", rest @ ..] => deprecated::answer(api, rest),
-        ["extensions"] | ["federation-links", ..] => Ok(Reply::Json(serde_json::json!([]))),
+        ["extensions"] | ["federation-links"] => Ok(Reply::Json(serde_json::json!([]))),
+        ["federation-links", vhost] => {
+            entered(api, visitor, vhost)?;
+            Ok(Reply::Json(serde_json::json!([])))
+        }
         ["exchanges", vhost, exchange, "publish"] => {
             messages::publish(api, visitor, request, vhost, exchange).await
         }
         ["exchanges", rest @ ..] => exchanges::answer(api, visitor, request, rest).await,
-        ["feature-flags", _, "enable"] | ["rebalance", "queues"] => Ok(Reply::NoContent),
+        ["feature-flags", flag, "enable"] => node::enable_feature_flag(flag),
+        ["rebalance", "queues"] => Ok(Reply::NoContent),
         ["feature-flags"] => Ok(node::feature_flags()),
         ["global-parameters", rest @ ..] => parameters::global(api, request, rest).await,
         ["health", "checks", rest @ ..] => health::check(api, visitor, rest),
-        ["healthchecks", ..] => Ok(Reply::Json(serde_json::json!({"status": "ok"}))),
+        ["healthchecks", "node", node @ ..] => health::old(api, node),
         ["login"] => overview::login(api, request).await,
         ["nodes", rest @ ..] => node::answer(api, request, rest),
         ["operator-policies", rest @ ..] => {
@@ -650,7 +678,13 @@ pub(crate) async fn carry_out(
             policies::answer(api, visitor, request, policies::USER, rest).await
         }
         ["queues", vhost, queue, "get"] => messages::get(api, visitor, request, vhost, queue).await,
+        ["queues", vhost, queue, "actions"] => queues::act(api, visitor, request, vhost, queue),
         ["queues", rest @ ..] => queues::answer(api, visitor, request, rest).await,
+        ["reset", node @ ..] => {
+            node::of_path(api, node)?;
+            api.rates.forget();
+            Ok(Reply::NoContent)
+        }
         ["shovels", rest @ ..] => parameters::shovels(api, visitor, request, rest),
         ["topic-permissions", rest @ ..] => topic_permissions::answer(api, request, rest).await,
         ["user-limits", rest @ ..] => limits::of_users(api, request, rest).await,

@@ -16,7 +16,9 @@ use crate::{
     lists,
     reply::Reply,
     request::{self, Request, optional_text},
-    resource::{entered, entered_of, exchanges::real_name, queues::NO_CONNECTION},
+    resource::{
+        entered, entered_if_there, entered_of, exchanges::real_name, queues::NO_CONNECTION,
+    },
     server::Api,
     values::{table_from_json, table_to_json},
     visitor::Visitor,
@@ -39,7 +41,7 @@ pub(crate) async fn answer(
         ("GET", [] | [_]) => {
             let mut list = Vec::new();
             for vhost in entered_of(api, visitor, path)? {
-                list.extend(of_vhost(&vhost, |_| true));
+                list.extend(of_vhost(Some(&vhost), |_| true));
             }
             Ok(lists::whole(request, list))
         }
@@ -54,7 +56,14 @@ pub(crate) async fn answer(
                 rest @ ..,
             ],
         ) => {
-            let vhost = entered(api, visitor, vhost)?;
+            let vhost = match (method, rest) {
+                // Of things that are not there, too: there are none.
+                ("GET", []) => entered_if_there(api, visitor, vhost)?,
+                _ => Some(entered(api, visitor, vhost)?),
+            };
+            let Some(vhost) = vhost else {
+                return Ok(lists::whole(request, Vec::new()));
+            };
             let source = real_name(source)?;
             let destination = match *kind {
                 "q" => Destination::Queue(request::name(destination)?),
@@ -66,7 +75,6 @@ pub(crate) async fn answer(
                 destination,
             };
             match (method, rest) {
-                // Of things that are not there, too: there are none.
                 ("GET", []) => Ok(lists::whole(request, between.list())),
                 ("POST", []) => between.bind(api, visitor, request).await,
                 ("GET", [key]) => {
@@ -95,7 +103,7 @@ struct Between<'a> {
 
 impl Between<'_> {
     fn list(&self) -> Vec<Value> {
-        of_vhost(self.vhost, |binding| self.is_meant(binding))
+        of_vhost(Some(self.vhost), |binding| self.is_meant(binding))
     }
 
     fn is_meant(&self, binding: &BindingRecord) -> bool {
@@ -157,22 +165,25 @@ fn check(api: &Api, visitor: &Visitor, binding: &BindingRecord) -> Result<(), Re
     Ok(())
 }
 
-/// Bindings of a vhost, those of the default exchange first.
+/// Bindings of a vhost, if it is there, those of the default exchange first.
 pub(crate) fn of_vhost(
-    vhost: &VhostHandle,
+    vhost: Option<&VhostHandle>,
     is_meant: impl Fn(&BindingRecord) -> bool,
 ) -> Vec<Value> {
     let mut list = Vec::new();
-    each(vhost, &mut |binding| {
+    let mut put = |binding: &BindingRecord| {
         if is_meant(binding) {
             list.push(shown(binding));
         }
-    });
+    };
+    if let Some(vhost) = vhost {
+        each(vhost, &mut put);
+    }
     list
 }
 
 /// Bindings that lead to a queue.
-pub(crate) fn to_queue(vhost: &VhostHandle, queue: &ShortString) -> Vec<Value> {
+pub(crate) fn to_queue(vhost: Option<&VhostHandle>, queue: &ShortString) -> Vec<Value> {
     let to = Destination::Queue(queue.clone());
     of_vhost(vhost, |binding| binding.destination == to)
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use axum::http::Method;
 use leveret_core::{
     directory::DirectoryError,
     record::{BindingRecord, Destination, ExchangeKind, HashAlgorithm},
@@ -113,15 +114,21 @@ pub(crate) async fn answer(
     request: &Request,
     path: &[&str],
 ) -> Result<Reply, Refused> {
-    let vhost = match path {
-        [] => None,
-        [vhost] => Some(super::entered(api, visitor, vhost).map_err(|_| Refused::not_found())?),
-        _ => return Err(Refused::not_found()),
+    let is_read = request.method == Method::GET;
+    let vhost = || match path {
+        [] => Ok(None),
+        [vhost] => match super::entered(api, visitor, vhost) {
+            Err(refused) if refused.names_no_vhost && is_read => {
+                Err(Refused::bad_request("vhost_not_found"))
+            }
+            entered => entered.map(Some),
+        },
+        _ => Err(Refused::not_found()),
     };
-    if request.method == axum::http::Method::GET {
-        let definitions = match &vhost {
+    if is_read {
+        let definitions = match vhost()? {
             None => export(api),
-            Some(vhost) => export_vhost(api, vhost),
+            Some(vhost) => export_vhost(api, &vhost),
         };
         return Ok(match request.parameter("download") {
             Some(file) => Reply::Download(definitions, file.to_owned()),
@@ -129,7 +136,7 @@ pub(crate) async fn answer(
         });
     }
     let definitions = body(request)?;
-    match vhost {
+    match vhost()? {
         None => import(api, &definitions, Some(&visitor.name)).await?,
         Some(vhost) => import_objects(api, &definitions, Some(vhost.name())).await?,
     }

@@ -15,7 +15,7 @@ use crate::{
     lists,
     reply::Reply,
     request::{self, Request, boolean, optional_text},
-    resource::{bindings, entered, entered_of},
+    resource::{bindings, entered, entered_if_there, entered_of},
     server::Api,
     values::{table_from_json, table_to_json},
     visitor::Visitor,
@@ -65,15 +65,15 @@ pub(crate) async fn answer(
             Ok(Reply::NoContent)
         }
         ("GET", [vhost, exchange, "bindings", "source"]) => {
-            let vhost = entered(api, visitor, vhost)?;
+            let vhost = entered_if_there(api, visitor, vhost)?;
             let name = real_name(exchange)?;
-            let list = bindings::of_vhost(&vhost, |binding| binding.source == name);
+            let list = bindings::of_vhost(vhost.as_deref(), |binding| binding.source == name);
             Ok(lists::whole(request, list))
         }
         ("GET", [vhost, exchange, "bindings", "destination"]) => {
-            let vhost = entered(api, visitor, vhost)?;
+            let vhost = entered_if_there(api, visitor, vhost)?;
             let to = Destination::Exchange(real_name(exchange)?);
-            let list = bindings::of_vhost(&vhost, |binding| binding.destination == to);
+            let list = bindings::of_vhost(vhost.as_deref(), |binding| binding.destination == to);
             Ok(lists::whole(request, list))
         }
         _ => Err(Refused::not_found()),
@@ -105,8 +105,8 @@ async fn put(
     vhost: &str,
     exchange: &str,
 ) -> Result<Reply, Refused> {
-    let object = request.object()?;
     let vhost = entered(api, visitor, vhost)?;
+    let object = request.object()?;
     let name = real_name(exchange)?;
     let kind = optional_text(&object, "type")?.unwrap_or("direct");
     let declare = ExchangeDeclare {

@@ -20,10 +20,16 @@ pub(crate) fn aliveness(api: &Api, visitor: &Visitor, vhost: &str) -> Result<Rep
     Ok(ok(json!({})))
 }
 
+/// `/healthchecks/node`: what answers is well.
+pub(crate) fn old(api: &Api, path: &[&str]) -> Result<Reply, Refused> {
+    node::of_path(api, path)?;
+    Ok(ok(json!({})))
+}
+
 pub(crate) fn check(api: &Api, visitor: &Visitor, path: &[&str]) -> Result<Reply, Refused> {
     match path {
         ["quorum-queues-without-elected-leaders", "vhost", vhost, ..] => {
-            super::entered(api, visitor, vhost)?;
+            super::entered_if_there(api, visitor, vhost)?;
             Ok(ok(json!({})))
         }
         ["alarms"] => Ok(alarms(api, "alarm(s) in effect in the cluster")),
@@ -51,6 +57,9 @@ pub(crate) fn check(api: &Api, visitor: &Visitor, path: &[&str]) -> Result<Reply
         }
         ["port-listener", port] => port_listener(api, port),
         ["protocol-listener", protocols] => Ok(protocol_listener(api, protocols)),
+        ["certificate-expiration", within, _] if within.parse::<i64>().is_err() => {
+            Err(Refused::bad_request("Invalid expiration value."))
+        }
         [
             "certificate-expiration",
             _,

@@ -7,8 +7,8 @@ use crate::{
     error::Refused,
     lists,
     reply::Reply,
-    request::{Request, integer, name},
-    resource::{users, vhosts},
+    request::{Request, name},
+    resource::{parameters::value_set, users, vhosts},
     server::Api,
     visitor::Visitor,
 };
@@ -38,14 +38,19 @@ pub(crate) async fn of_vhosts(
             let vhost = vhost.ok_or_else(Refused::not_found)?;
             Ok(lists::whole(request, limited(vhost).into_iter().collect()))
         }
-        (_, [vhost, limit]) => {
+        (method, [vhost, limit]) => {
             let vhost = directory.vhost(&name(vhost)?);
-            let mut vhost = VhostRecord::clone(vhost.ok_or_else(Refused::not_found)?);
-            let value = value(request)?;
-            match *limit {
-                "max-connections" => vhost.max_connections = value,
-                "max-queues" => vhost.max_queues = value,
-                other => return Err(unknown(other)),
+            let mut vhost = VhostRecord::clone(vhost.ok_or_else(no_vhost)?);
+            let mut places = [
+                ("max-connections", &mut vhost.max_connections),
+                ("max-queues", &mut vhost.max_queues),
+            ];
+            if method == "DELETE" {
+                remove(&mut places, limit);
+            } else {
+                set(&mut places, limit, &value_set(request)?, "limits").map_err(|reason| {
+                    Refused::bad_request(format!("Validation failed\n\n{reason}\n"))
+                })?;
             }
             api.broker.put_vhost(vhost).await;
             Ok(Reply::NoContent)
@@ -75,14 +80,31 @@ pub(crate) async fn of_users(
             let user = user.ok_or_else(Refused::not_found)?;
             Ok(lists::whole(request, limited(user).into_iter().collect()))
         }
-        (_, [user, limit]) => {
-            let user = directory.user(&name(user)?);
-            let mut user = UserRecord::clone(user.ok_or_else(Refused::not_found)?);
-            let value = value(request)?;
-            match *limit {
-                "max-connections" => user.max_connections = value,
-                "max-channels" => user.max_channels = value,
-                other => return Err(unknown(other)),
+        (method, [user, limit]) => {
+            let known = directory.user(&name(user)?);
+            let is_removed = method == "DELETE";
+            let absent = || {
+                if is_removed {
+                    no_vhost()
+                } else {
+                    Refused::bad_request(json!(["no_such_user", user]))
+                }
+            };
+            let value = if is_removed {
+                None
+            } else {
+                Some(value_set(request)?)
+            };
+            let mut user = UserRecord::clone(known.ok_or_else(absent)?);
+            let mut places = [
+                ("max-connections", &mut user.max_connections),
+                ("max-channels", &mut user.max_channels),
+            ];
+            match value {
+                None => remove(&mut places, limit),
+                Some(value) => {
+                    set(&mut places, limit, &value, "user-limits").map_err(Refused::bad_request)?;
+                }
             }
             api.broker.put_user(user).await;
             Ok(Reply::NoContent)
@@ -91,18 +113,36 @@ pub(crate) async fn of_users(
     }
 }
 
-/// What a PUT sets; a DELETE sets nothing.
-fn value(request: &Request) -> Result<Option<i64>, Refused> {
-    if request.method == axum::http::Method::DELETE {
-        return Ok(None);
-    }
-    let value = integer(&request.object()?, "value")?;
-    value.map(Some).ok_or_else(|| Refused::key_missing("value"))
+/// Sets one of the limits there are. The reasons why not are RabbitMQ's.
+pub(crate) fn set(
+    places: &mut [(&str, &mut Option<i64>)],
+    name: &str,
+    value: &Value,
+    of: &str,
+) -> Result<(), String> {
+    let shown = match value {
+        Value::String(text) => format!("<<\"{text}\">>"),
+        other => other.to_string(),
+    };
+    let place = places.iter_mut().find(|(known, _)| *known == name);
+    let (_, place) =
+        place.ok_or_else(|| format!("Unrecognised terms [{{<<\"{name}\">>,{shown}}}] in {of}"))?;
+    let number = value.as_i64();
+    **place =
+        Some(number.ok_or_else(|| format!("{name} should be a number, actually was {shown}"))?);
+    Ok(())
 }
 
-fn unknown(limit: &str) -> Refused {
-    let list: Value = json!([limit]);
-    Refused::bad_request(format!(
-        "Validation failed\n\n{list} are not recognised limits\n"
-    ))
+/// Removes a limit. One that is none is not there, which is as well.
+fn remove(places: &mut [(&str, &mut Option<i64>)], name: &str) {
+    for (known, place) in places {
+        if *known == name {
+            **place = None;
+        }
+    }
+}
+
+/// What RabbitMQ says of a user that is not there, too.
+fn no_vhost() -> Refused {
+    Refused::missing("vhost_not_found")
 }

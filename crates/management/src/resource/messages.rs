@@ -39,13 +39,13 @@ pub(crate) async fn publish(
     vhost: &str,
     exchange: &str,
 ) -> Result<Reply, Refused> {
-    let object = request.object()?;
     let vhost = entered(api, visitor, vhost)?;
     let exchange = real_name(exchange)?;
     let kind = match vhost.snapshot().exchange(&exchange) {
         Ok(found) => found.record().kind,
         Err(_) => return Err(Refused::missing("exchange_not_found")),
     };
+    let object = request.object()?;
     required(
         &object,
         &["routing_key", "properties", "payload", "payload_encoding"],
@@ -158,11 +158,11 @@ pub(crate) async fn get(
     vhost: &str,
     queue: &str,
 ) -> Result<Reply, Refused> {
-    let object = request.object()?;
     let vhost = entered(api, visitor, vhost)?;
     let Ok((name, _)) = queues::found(api, &vhost, queue) else {
         return Err(Refused::missing("queue_not_found"));
     };
+    let object = request.object()?;
     // Scripts for older versions say `requeue` in place of the first.
     let ways = ["ackmode", "count", "encoding"];
     let skipped = usize::from(object.contains_key("requeue"));

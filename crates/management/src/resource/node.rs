@@ -67,6 +67,15 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &[&str]) -> Result<Repl
     }
 }
 
+/// Whether the node of a path that may name one is this one.
+pub(crate) fn of_path(api: &Api, path: &[&str]) -> Result<(), Refused> {
+    match path {
+        [] => Ok(()),
+        [name] if *name == api.broker.node().name => Ok(()),
+        _ => Err(Refused::not_found()),
+    }
+}
+
 fn shown(api: &Api, request: &Request) -> Value {
     let process = Process::measured();
     let (gauges, alarm) = (api.broker.gauges(), api.broker.alarm());
@@ -325,6 +334,15 @@ pub(crate) fn listeners(api: &Api) -> Value {
         })
     });
     shown.collect()
+}
+
+/// All of them are enabled.
+pub(crate) fn enable_feature_flag(flag: &str) -> Result<Reply, Refused> {
+    if FEATURES.contains(&flag) {
+        Ok(Reply::NoContent)
+    } else {
+        Err(Refused::bad_request("unsupported"))
+    }
 }
 
 pub(crate) fn feature_flags() -> Reply {

@@ -1,6 +1,6 @@
 //! `/overview` and `/whoami`.
 
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
@@ -107,6 +107,9 @@ fn churn(api: &Api) -> Value {
 
 /// `/login`: credentials in a form instead of a header, as the pages of the management plugin send them.
 pub(crate) async fn login(api: &Api, request: &Request) -> Result<Reply, Refused> {
+    if request.method == Method::DELETE {
+        return Ok(Reply::NoContent);
+    }
     let form: Vec<(String, String)> = form_urlencoded::parse(&request.body).into_owned().collect();
     let field = |name: &str| {
         let mut found = form.iter().filter(|(key, _)| key == name);

@@ -9,7 +9,7 @@ use crate::{
     lists,
     reply::{self, Reply},
     request::{self, Request, text},
-    resource::{parameter_values, policies, vhosts},
+    resource::{limits, parameter_values, policies, vhosts},
     server::Api,
     visitor::Visitor,
 };
@@ -52,14 +52,11 @@ pub(crate) async fn answer(
             Ok(lists::one(request, found.ok_or_else(Refused::not_found)?))
         }
         ("PUT", [LIMITS, vhost, name]) => {
-            let object = request.object()?;
-            let value = object
-                .get("value")
-                .ok_or_else(|| Refused::key_missing("value"))?;
             super::entered(api, visitor, vhost)?;
+            let value = value_set(request)?;
             let known = directory.vhost(&request::name(vhost)?);
             let known = known.ok_or_else(Refused::not_found)?;
-            let vhost = with_limits(known, name, value)?;
+            let vhost = with_limits(known, name, &value)?;
             let is_new = has_no_limits(known);
             api.broker.put_vhost(vhost).await;
             Ok(Reply::put(is_new))
@@ -75,19 +72,16 @@ pub(crate) async fn answer(
             Ok(Reply::NoContent)
         }
         ("PUT", [component, vhost, name]) => {
+            let vhost = super::entered(api, visitor, vhost)?.name().clone();
+            let value = value_set(request)?;
             if !COMPONENTS.contains(component) {
                 return Err(Refused::bad_request(format!(
                     "Validation failed\n\ncomponent {component} not found\n"
                 )));
             }
-            let vhost = super::entered(api, visitor, vhost)?.name().clone();
-            let object = request.object()?;
-            let value = object
-                .get("value")
-                .ok_or_else(|| Refused::key_missing("value"))?;
-            check(component, name, value)?;
+            check(component, name, &value)?;
             let is_new = directory.parameter(component, &vhost, name).is_none();
-            put(api, component, vhost, name, value).await;
+            put(api, component, vhost, name, &value).await;
             Ok(Reply::put(is_new))
         }
         ("DELETE", [component, vhost, name]) => {
@@ -99,6 +93,12 @@ pub(crate) async fn answer(
         }
         _ => Err(Refused::not_found()),
     }
+}
+
+/// The value that a request sets.
+pub(crate) fn value_set(request: &Request) -> Result<Value, Refused> {
+    let value = request.object()?.remove("value");
+    value.ok_or_else(|| Refused::key_missing("value"))
 }
 
 /// The component under which limits of vhosts are parameters.
@@ -114,7 +114,7 @@ fn with_limits(vhost: &VhostRecord, name: &str, value: &Value) -> Result<VhostRe
     if name != "limits" {
         return Err(invalid(format!("{name} are not recognised limits")));
     }
-    let limits = value
+    let set = value
         .as_object()
         .ok_or_else(|| invalid(format!("limits not a list {value}")))?;
     let mut vhost = VhostRecord {
@@ -122,23 +122,12 @@ fn with_limits(vhost: &VhostRecord, name: &str, value: &Value) -> Result<VhostRe
         max_queues: None,
         ..vhost.clone()
     };
-    for (name, value) in limits {
-        let place = match name.as_str() {
-            "max-connections" => &mut vhost.max_connections,
-            "max-queues" => &mut vhost.max_queues,
-            _ => {
-                return Err(invalid(format!(
-                    "Unrecognised terms [{{<<\"{name}\">>,{value}}}] in limits"
-                )));
-            }
-        };
-        let number = value.as_i64().ok_or_else(|| {
-            let shown = value
-                .as_str()
-                .map_or_else(|| value.to_string(), |text| format!("<<\"{text}\">>"));
-            invalid(format!("{name} should be a number, actually was {shown}"))
-        })?;
-        *place = Some(number);
+    let mut places = [
+        ("max-connections", &mut vhost.max_connections),
+        ("max-queues", &mut vhost.max_queues),
+    ];
+    for (name, value) in set {
+        limits::set(&mut places, name, value, "limits").map_err(invalid)?;
     }
     Ok(vhost)
 }
@@ -266,15 +255,12 @@ pub(crate) async fn global(api: &Api, request: &Request, path: &[&str]) -> Resul
             Ok(lists::one(request, found.ok_or_else(Refused::not_found)?))
         }
         ("PUT", [name]) => {
-            let object = request.object()?;
-            let value = object
-                .get("value")
-                .ok_or_else(|| Refused::key_missing("value"))?;
+            let value = value_set(request)?;
             let directory = api.broker.directory();
             let is_new = directory
                 .parameter("", &ShortString::empty(), name)
                 .is_none();
-            put(api, "", ShortString::empty(), name, value).await;
+            put(api, "", ShortString::empty(), name, &value).await;
             Ok(Reply::put(is_new))
         }
         ("DELETE", [name]) => {

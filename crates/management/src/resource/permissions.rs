@@ -22,8 +22,8 @@ pub(crate) async fn answer(api: &Api, request: &Request, path: &[&str]) -> Resul
             Ok(lists::one(request, shown(permission)))
         }
         ("PUT", [vhost, user]) => {
-            let object = request.object()?;
             check_ends(api, vhost, user)?;
+            let object = request.object()?;
             let permission = read(vhost, user, &object)?;
             let directory = api.broker.directory();
             let is_new = directory

@@ -20,7 +20,7 @@ use crate::{
     lists,
     reply::Reply,
     request::{self, Request, boolean},
-    resource::{bindings, consumers, entered, entered_of},
+    resource::{bindings, consumers, entered, entered_if_there, entered_of},
     server::Api,
     values::{table_from_json, table_to_json},
     visitor::Visitor,
@@ -85,9 +85,13 @@ pub(crate) async fn answer(
             Ok(Reply::NoContent)
         }
         ("GET", [vhost, queue, "bindings"]) => {
-            let vhost = entered(api, visitor, vhost)?;
-            let (name, _) = found(api, &vhost, queue)?;
-            Ok(lists::whole(request, bindings::to_queue(&vhost, &name)))
+            let vhost = entered_if_there(api, visitor, vhost)?;
+            let name = match &vhost {
+                Some(vhost) => found(api, vhost, queue)?.0,
+                None => request::name(queue)?,
+            };
+            let list = bindings::to_queue(vhost.as_deref(), &name);
+            Ok(lists::whole(request, list))
         }
         _ => Err(Refused::not_found()),
     }
@@ -102,8 +106,6 @@ pub(crate) fn of_user(
     user: &str,
 ) -> Result<Reply, Refused> {
     let name = request::name(user)?;
-    let directory = api.broker.directory();
-    directory.user(&name).ok_or_else(Refused::not_found)?;
     let connections = api.broker.connections();
     let is_theirs = |record: &QueueRecord| {
         let owner = record.exclusive_to;
@@ -117,6 +119,21 @@ pub(crate) fn of_user(
         list.extend(theirs.filter_map(|record| shown(api, request, record)));
     }
     Ok(lists::whole(request, list))
+}
+
+/// `/queues/v/q/actions`: those of mirrored queues are gone, in RabbitMQ too.
+pub(crate) fn act(
+    api: &Api,
+    visitor: &Visitor,
+    request: &Request,
+    vhost: &str,
+    queue: &str,
+) -> Result<Reply, Refused> {
+    let vhost = entered(api, visitor, vhost)?;
+    found(api, &vhost, queue).map_err(|_| Refused::missing("queue_not_found"))?;
+    let object = request.object()?;
+    let action = request::text(&object, "action")?;
+    Err(Refused::bad_request(json!(["unknown", action])))
 }
 
 /// The queue of a path.
@@ -139,8 +156,8 @@ async fn put(
     vhost: &str,
     queue: &str,
 ) -> Result<Reply, Refused> {
-    let object = request.object()?;
     let vhost = entered(api, visitor, vhost)?;
+    let object = request.object()?;
     let name = request::name(queue)?;
     let declare = QueueDeclare {
         name: name.clone(),

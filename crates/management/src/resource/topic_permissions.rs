@@ -32,9 +32,10 @@ pub(crate) async fn answer(api: &Api, request: &Request, path: &[&str]) -> Resul
             let found = found.pop().ok_or_else(Refused::not_found)?;
             Ok(lists::one(request, found))
         }
-        ("PUT", [vhost, user]) => {
-            let object = request.object()?;
+        // The exchange is the one that the body names, whatever the path says.
+        ("PUT", [vhost, user] | [vhost, user, _]) => {
             check_ends(api, vhost, user)?;
+            let object = request.object()?;
             let permission = read(vhost, user, &object)?;
             check_exchange(api, &permission)?;
             // As in RabbitMQ: what this path shows are all of the user's in the vhost.

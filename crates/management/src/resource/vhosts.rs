@@ -61,13 +61,25 @@ pub(crate) async fn answer(
                 ),
             )),
         },
+        ("POST", [vhost, "start", node]) => {
+            let own = &api.broker.node().name;
+            if node != own {
+                return Err(Refused::bad_request(format!("Unknown node: {node}")));
+            }
+            api.broker.vhost(&name(vhost)?).map_err(|_| {
+                Refused::bad_request(format!(
+                    "Request to node {node} failed with {{no_such_vhost,<<\"{vhost}\">>}}"
+                ))
+            })?;
+            Ok(Reply::NoContent)
+        }
         (method, [vhost, "deletion", "protection"]) => {
             let directory = api.broker.directory();
-            let known = directory.vhost(&name(vhost)?).ok_or_else(|| {
-                let what = if method == "POST" { "enable" } else { "disable" };
-                Refused::missing(format!(
-                    "Cannot {what} deletion protection of virtual host '{vhost}' because it does not exist"
-                ))
+            let known = directory.vhost(&name(vhost)?).ok_or_else(|| match method {
+                "POST" => Refused::missing(format!(
+                    "Cannot enable deletion protection of virtual host '{vhost}' because it does not exist"
+                )),
+                _ => Refused::not_found(),
             })?;
             let vhost = VhostRecord {
                 protected: method == "POST",
