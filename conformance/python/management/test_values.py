@@ -74,7 +74,6 @@ VARIES = {
 OTHERWISE = {
     r"(node|nodes\[0\])\.(channel|connection|queue)_\w+$": "counts since the start",
     r"(node|nodes\[0\])\.(context_switches|gc_\w+)": "figures of the Erlang machine",
-    r"overview\.message_stats\.disk_(reads|writes)(_details)?": "not counted yet",
     r".*\.idle_since": "told some seconds after the last use, and not at once",
     r".*queue.*\.(message_bytes_ram|messages_(ready_)?ram)": "which messages are in memory is each broker's own",
     r".*queues.*\.message_bytes\w*|quorum queue\.message_bytes\w*": "RabbitMQ counts headers in quorum queues",

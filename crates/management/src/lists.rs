@@ -19,15 +19,7 @@ pub(crate) fn paged(request: &Request, mut items: Vec<Value>) -> Result<Reply, R
     let Some(page) = request.parameter("page") else {
         return Ok(whole(request, items));
     };
-    let invalid = || Refused::bad_request("invalid_pagination_parameters");
-    let page: usize = page.parse().map_err(|_| invalid())?;
-    let size = match request.parameter("page_size") {
-        Some(size) => size.parse().map_err(|_| invalid())?,
-        None => PAGE_SIZE,
-    };
-    if page == 0 || size == 0 || size > PAGE_SIZE_MAX {
-        return Err(invalid());
-    }
+    let (page, size) = page_of(page, request.parameter("page_size"))?;
     let total = items.len();
     if let Some(name) = request.parameter("name").filter(|name| !name.is_empty()) {
         let is_meant = filter(name, request.flag("use_regex"));
@@ -40,7 +32,7 @@ pub(crate) fn paged(request: &Request, mut items: Vec<Value>) -> Result<Reply, R
         return Err(Refused::new(
             StatusCode::BAD_REQUEST,
             "page_out_of_range",
-            format!("page out of range, page: {page} page size: {size}, len: {filtered}"),
+            format!("Page out of range, page: {page} page size: {size}, len: {filtered}"),
         ));
     }
     let items: Vec<Value> = items
@@ -57,6 +49,28 @@ pub(crate) fn paged(request: &Request, mut items: Vec<Value>) -> Result<Reply, R
         "page_count": pages,
         "items": columns_of_all(request, items),
     })))
+}
+
+/// Which page is meant, and how long it is.
+fn page_of(page: &str, size: Option<&str>) -> Result<(usize, usize), Refused> {
+    let number = |text: &str| {
+        text.parse::<i64>()
+            .map_err(|_| Refused::bad_request("Pagination parameters are invalid"))
+    };
+    let (page, size) = (number(page)?, size.map(number).transpose()?);
+    let possible = || {
+        let page = usize::try_from(page).ok()?;
+        let size = size.map_or(Some(PAGE_SIZE), |size| usize::try_from(size).ok())?;
+        (page > 0 && (1..=PAGE_SIZE_MAX).contains(&size)).then_some((page, size))
+    };
+    possible().ok_or_else(|| {
+        let size = size.map_or_else(|| "undefined".to_owned(), |size| size.to_string());
+        Refused::new(
+            StatusCode::BAD_REQUEST,
+            "invalid_pagination_parameters",
+            format!("Invalid pagination parameters: page number {page}, page size {size}"),
+        )
+    })
 }
 
 /// A list that always comes as a whole.
@@ -133,25 +147,57 @@ fn columns_of_one(request: &Request, item: Value) -> Value {
     };
     let mut kept = Map::new();
     for column in columns.split(',') {
-        let value = nested(&item, column);
-        if !value.is_null() || item.get(column).is_some() {
-            put(&mut kept, column, value.clone());
-        }
+        keep(&item, column, &mut kept);
     }
     Value::Object(kept)
 }
 
-fn put(into: &mut Map<String, Value>, column: &str, value: Value) {
-    match column.split_once('.') {
-        None => {
-            into.insert(column.to_owned(), value);
-        }
-        Some((outer, rest)) => {
-            let outer = into.entry(outer).or_insert_with(|| json!({}));
-            if let Value::Object(outer) = outer {
-                put(outer, rest, value);
+/// What clients name as they like, points and all: it is kept as a whole, as in RabbitMQ.
+const WHOLE: [&str; 2] = ["arguments", "client_properties"];
+
+/// Keeps one column, of inner objects and of those in inner lists where points say so.
+fn keep(item: &Value, column: &str, kept: &mut Map<String, Value>) {
+    let (outer, rest) = match column.split_once('.') {
+        Some((outer, rest)) if !WHOLE.contains(&outer) => (outer, Some(rest)),
+        Some((outer, _)) => (outer, None),
+        None => (column, None),
+    };
+    let Some(value) = item.get(outer) else {
+        return;
+    };
+    let Some(rest) = rest else {
+        kept.insert(outer.to_owned(), value.clone());
+        return;
+    };
+    match value {
+        Value::Object(_) => {
+            let mut inner = match kept.remove(outer) {
+                Some(Value::Object(inner)) => inner,
+                Some(_) | None => Map::new(),
+            };
+            keep(value, rest, &mut inner);
+            if !inner.is_empty() {
+                kept.insert(outer.to_owned(), inner.into());
             }
         }
+        Value::Array(list) => {
+            let before = match kept.remove(outer) {
+                Some(Value::Array(before)) => before,
+                Some(_) | None => Vec::new(),
+            };
+            let mut before = before.into_iter();
+            let each = list.iter().map(|one| {
+                let mut inner = match before.next() {
+                    Some(Value::Object(inner)) => inner,
+                    Some(_) | None => Map::new(),
+                };
+                keep(one, rest, &mut inner);
+                Value::Object(inner)
+            });
+            let each: Vec<Value> = each.collect();
+            kept.insert(outer.to_owned(), each.into());
+        }
+        _ => {}
     }
 }
 
@@ -224,6 +270,21 @@ mod tests {
             json_of(page.expect("a page"))["items"],
             json!([{"name": "B"}])
         );
+    }
+
+    #[test]
+    fn columns_reach_into_lists_and_not_into_what_clients_name() {
+        let item = json!({
+            "arguments": {"x-max-length": 1, "other": 2},
+            "details": [{"tag": "a", "n": 1}, {"tag": "b", "n": 2}],
+        });
+        let kept = columns_of_one(
+            &request("columns=arguments.x-max-length,details.tag,details.n,details.no"),
+            item.clone(),
+        );
+        assert_eq!(kept, item);
+        let kept = columns_of_one(&request("columns=details.tag"), item);
+        assert_eq!(kept, json!({"details": [{"tag": "a"}, {"tag": "b"}]}));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use axum::{
     body::Body,
     http::{HeaderValue, Response, StatusCode, header},
 };
-use leveret_core::{ids::Timestamp, queue::Report};
+use leveret_core::{arguments::QueueType, ids::Timestamp, queue::Report};
 use leveret_runtime::QueueHandle;
 use std::sync::Arc;
 
@@ -39,46 +39,48 @@ type OfQueue = (&'static str, &'static str, fn(&Report) -> u64);
 const GAUGES: [OfQueue; 16] = [
     (
         "messages",
-        "Sum of ready and unacknowledged messages",
+        "Sum of ready and unacknowledged messages - total queue depth",
         |report| report.depth.ready + report.depth.unacked,
     ),
     (
         "messages_ready",
-        "Messages ready to be delivered",
+        "Messages ready to be delivered to consumers",
         |report| report.depth.ready,
     ),
     (
         "messages_unacked",
-        "Messages delivered but not yet acknowledged",
+        "Messages delivered to consumers but not yet acknowledged",
         |report| report.depth.unacked,
     ),
     ("consumers", "Consumers on a queue", |report| {
         report.consumers as u64
     }),
-    (
-        "consumer_capacity",
-        "1 if messages go out at once",
-        |report| u64::from(report.consumers > 0),
-    ),
+    ("consumer_capacity", "Consumer capacity", |report| {
+        u64::from(report.consumers > 0)
+    }),
     (
         "consumer_utilisation",
-        "1 if messages go out at once",
+        "Same as consumer capacity",
         |report| u64::from(report.consumers > 0),
     ),
-    ("messages_ram", "Messages in memory", |report| {
-        report.ready_in_memory + report.depth.unacked
-    }),
-    ("messages_ready_ram", "Ready messages in memory", |report| {
-        report.ready_in_memory
-    }),
+    (
+        "messages_ram",
+        "Ready and unacknowledged messages stored in memory",
+        |report| report.ready_in_memory + report.depth.unacked,
+    ),
+    (
+        "messages_ready_ram",
+        "Ready messages stored in memory",
+        |report| report.ready_in_memory,
+    ),
     (
         "messages_unacked_ram",
-        "Unacknowledged messages in memory",
+        "Unacknowledged messages stored in memory",
         |report| report.depth.unacked,
     ),
     (
         "messages_ram_bytes",
-        "Size in bytes of messages in memory",
+        "Size of ready and unacknowledged messages stored in memory",
         |report| report.memory_bytes,
     ),
     (
@@ -93,7 +95,7 @@ const GAUGES: [OfQueue; 16] = [
     ),
     (
         "messages_unacked_bytes",
-        "Size in bytes of unacknowledged messages",
+        "Size in bytes of all unacknowledged messages",
         |report| report.unacked_bytes,
     ),
     ("messages_persistent", "Persistent messages", |report| {
@@ -106,7 +108,7 @@ const GAUGES: [OfQueue; 16] = [
     ),
     (
         "process_memory_bytes",
-        "Memory in bytes used by the messages of the queue",
+        "Memory in bytes used by the Erlang queue process",
         |report| report.memory_bytes,
     ),
 ];
@@ -114,42 +116,58 @@ const GAUGES: [OfQueue; 16] = [
 const COUNTERS: [OfQueue; 8] = [
     (
         "messages_published_total",
-        "Messages published to a queue",
+        "Total number of messages published into a queue through an exchange on a channel",
         |report| report.counters.publish,
     ),
     (
         "messages_delivered_ack_total",
-        "Messages delivered in manual acknowledgement mode",
+        "Total number of messages delivered from a queue to consumers in manual acknowledgement mode",
         |report| report.counters.deliver,
     ),
     (
         "messages_delivered_total",
-        "Messages delivered in automatic acknowledgement mode",
+        "Total number of messages delivered from a queue to consumers in automatic acknowledgement mode",
         |report| report.counters.deliver_no_ack,
     ),
     (
         "get_ack_total",
-        "Messages fetched in manual acknowledgement mode",
+        "Total number of messages fetched from a queue with basic.get in manual acknowledgement mode",
         |report| report.counters.get,
     ),
     (
         "get_total",
-        "Messages fetched in automatic acknowledgement mode",
+        "Total number of messages fetched from a queue with basic.get in automatic acknowledgement mode",
         |report| report.counters.get_no_ack,
     ),
     (
         "get_empty_total",
-        "Fetches that found no message",
+        "Total number of times basic.get operations fetched no message on a queue",
         |report| report.counters.get_empty,
     ),
     (
         "messages_redelivered_total",
-        "Messages redelivered",
+        "Total number of messages redelivered from a queue to consumers",
         |report| report.counters.redeliver,
     ),
-    ("messages_acked_total", "Messages acknowledged", |report| {
-        report.counters.ack
-    }),
+    (
+        "messages_acked_total",
+        "Total number of messages acknowledged by consumers on a queue",
+        |report| report.counters.ack,
+    ),
+];
+
+/// What the store did for every queue.
+const OF_DISK: [OfQueue; 2] = [
+    (
+        "disk_reads_total",
+        "Total number of times queue read messages from disk",
+        |report| report.counters.disk_reads,
+    ),
+    (
+        "disk_writes_total",
+        "Total number of times queue wrote messages to disk",
+        |report| report.counters.disk_writes,
+    ),
 ];
 
 pub(crate) async fn answer(
@@ -160,8 +178,10 @@ pub(crate) async fn answer(
 ) -> Response<Body> {
     let place = api.settings.metrics_path.trim_end_matches('/');
     let text = match path.trim_end_matches('/').strip_prefix(place) {
-        Some("") if !api.settings.metrics_per_object => page(api, None),
-        Some("" | "/per-object") => page(api, Some((node, Live::asked(api).await))),
+        Some(kind @ ("" | "/per-object")) => {
+            let per_object = api.settings.metrics_per_object || !kind.is_empty();
+            page(node, api, &Live::asked(api).await, per_object)
+        }
         Some("/detailed") => detailed::page(node, api, query.unwrap_or_default()).await,
         Some("/memory-breakdown") => memory(api),
         Some(_) | None => {
@@ -193,8 +213,7 @@ fn queues(api: &Api) -> Vec<(Arc<QueueHandle>, Report)> {
 }
 
 /// Sums, or the series of every object.
-fn page(api: &Api, objects: Option<(&Node, Live)>) -> String {
-    let per_object = objects.is_some();
+fn page(node: &Node, api: &Api, live: &Live, per_object: bool) -> String {
     let mut page = Page::default();
     let queues = queues(api);
     let endpoint = if per_object {
@@ -219,13 +238,25 @@ fn page(api: &Api, objects: Option<(&Node, Live)>) -> String {
         Counter,
         per_object,
     );
-    if let Some((node, live)) = &objects {
+    of_queues(
+        &mut page,
+        "rabbitmq_queue_",
+        &queues,
+        &OF_DISK,
+        Counter,
+        per_object,
+    );
+    of_streams(&mut page, "rabbitmq_", &queues, per_object);
+    if per_object {
         of_each_queue(api, &mut page, "rabbitmq_", &queues);
-        for family in connections::FAMILIES {
+        queue_info(&mut page, "rabbitmq_", &queues);
+    }
+    for family in connections::FAMILIES {
+        if per_object {
             live.put(node, &mut page, "rabbitmq_", family, &|_| true);
+        } else {
+            live.put_sums(&mut page, "rabbitmq_", family);
         }
-    } else {
-        of_all_channels(api, &mut page, &queues);
     }
     churn(api, &mut page, "rabbitmq_");
     totals(api, &mut page, &queues);
@@ -235,6 +266,7 @@ fn page(api: &Api, objects: Option<(&Node, Live)>) -> String {
     protocol::sizes(api, &mut page);
     protocol::exchanges(api, &mut page, "rabbitmq_", per_object, &|_| true);
     resources(api, &mut page, "rabbitmq_");
+    limits(api, &mut page, "rabbitmq_");
     alarms(api, &mut page);
     page.into_text()
 }
@@ -300,6 +332,20 @@ fn of_queues(
     }
 }
 
+/// How many segments the logs of streams have.
+fn of_streams(page: &mut Page, prefix: &str, queues: &Queues, per_object: bool) {
+    let streams = queues
+        .iter()
+        .filter(|(queue, _)| queue.queue_type() == QueueType::Stream);
+    let streams: Vec<_> = streams.cloned().collect();
+    let families: [OfQueue; 1] = [(
+        "stream_segments",
+        "Total number of stream segment files",
+        |report| report.segments.max(1) as u64,
+    )];
+    of_queues(page, prefix, &streams, &families, Counter, per_object);
+}
+
 /// What no sum can be told of.
 fn of_each_queue(api: &Api, page: &mut Page, prefix: &str, queues: &Queues) {
     let now = api.broker.now().get();
@@ -332,11 +378,15 @@ fn of_each_queue(api: &Api, page: &mut Page, prefix: &str, queues: &Queues) {
             page.series_or_nan(&name, &labels, value(report));
         }
     }
+}
+
+/// What each queue is.
+fn queue_info(page: &mut Page, prefix: &str, queues: &Queues) {
     let name = format!("{prefix}queue_info");
     page.family(
         &name,
         Gauge,
-        "A metric with a constant '1' value, with the type of each queue",
+        "A metric with a constant '1' value and labels that provide some queue details",
     );
     for (queue, _) in queues {
         let record = queue.record();
@@ -351,31 +401,6 @@ fn of_each_queue(api: &Api, page: &mut Page, prefix: &str, queues: &Queues) {
     }
 }
 
-/// Sums over channels, as far as they need not be asked.
-fn of_all_channels(api: &Api, page: &mut Page, queues: &Queues) {
-    let unacked = queues.iter().map(|(_, report)| report.depth.unacked);
-    let consumers = queues.iter().map(|(_, report)| report.consumers as u64);
-    for (name, help, value) in [
-        (
-            "channel_consumers",
-            "Consumers on channels",
-            consumers.sum(),
-        ),
-        (
-            "channel_messages_unacked",
-            "Messages delivered but not yet acknowledged",
-            unacked.sum(),
-        ),
-        (
-            "connection_channels",
-            "Channels on connections",
-            api.broker.connection_counts().1,
-        ),
-    ] {
-        page.single(&format!("rabbitmq_{name}"), Gauge, help, value);
-    }
-}
-
 /// What came and went.
 fn churn(api: &Api, page: &mut Page, prefix: &str) {
     let churn = api.broker.churn();
@@ -383,27 +408,39 @@ fn churn(api: &Api, page: &mut Page, prefix: &str) {
     for (name, help, value) in [
         (
             "connections_opened_total",
-            "Connections opened",
+            "Total number of connections opened",
             churn.connections_created,
         ),
         (
             "connections_closed_total",
-            "Connections closed or lost",
+            "Total number of connections closed or terminated",
             churn.connections_closed,
         ),
         (
             "channels_opened_total",
-            "Channels opened",
+            "Total number of channels opened",
             churn.channels_created,
         ),
         (
             "channels_closed_total",
-            "Channels closed",
+            "Total number of channels closed",
             churn.channels_closed,
         ),
-        ("queues_declared_total", "Queues declared", queues.declared),
-        ("queues_created_total", "Queues created", queues.created),
-        ("queues_deleted_total", "Queues deleted", queues.deleted),
+        (
+            "queues_declared_total",
+            "Total number of queues declared",
+            queues.declared,
+        ),
+        (
+            "queues_created_total",
+            "Total number of queues created",
+            queues.created,
+        ),
+        (
+            "queues_deleted_total",
+            "Total number of queues deleted",
+            queues.deleted,
+        ),
     ] {
         page.single(&format!("{prefix}{name}"), Counter, help, value);
     }
@@ -434,17 +471,17 @@ fn auth_attempts(api: &Api, page: &mut Page, prefix: &str) {
     let families: [(&str, &str, Value); 3] = [
         (
             "auth_attempts_total",
-            "Logins tried",
+            "Total number of authentication attempts",
             |succeeded, failed| succeeded + failed,
         ),
         (
             "auth_attempts_succeeded_total",
-            "Logins that were let in",
+            "Total number of successful authentication attempts",
             |succeeded, _| succeeded,
         ),
         (
             "auth_attempts_failed_total",
-            "Logins that were refused",
+            "Total number of failed authentication attempts",
             |_, failed| failed,
         ),
     ];
@@ -457,6 +494,7 @@ fn auth_attempts(api: &Api, page: &mut Page, prefix: &str) {
     }
 }
 
+/// What the process uses.
 fn resources(api: &Api, page: &mut Page, prefix: &str) {
     let process = Process::measured();
     let gauges = api.broker.gauges();
@@ -467,26 +505,37 @@ fn resources(api: &Api, page: &mut Page, prefix: &str) {
             gauges.memory_used,
         ),
         (
-            "resident_memory_limit_bytes",
-            "Memory high watermark in bytes",
-            gauges.memory_limit,
-        ),
-        (
             "disk_space_available_bytes",
             "Disk space available in bytes",
             gauges.disk_free,
+        ),
+        ("process_open_fds", "Open file descriptors", process.fd_used),
+    ] {
+        page.single(&format!("{prefix}{name}"), Gauge, help, value);
+    }
+}
+
+/// What it may use, and how long it has been there.
+fn limits(api: &Api, page: &mut Page, prefix: &str) {
+    let process = Process::measured();
+    let gauges = api.broker.gauges();
+    for (name, help, value) in [
+        (
+            "resident_memory_limit_bytes",
+            "Memory high watermark in bytes",
+            gauges.memory_limit,
         ),
         (
             "disk_space_available_limit_bytes",
             "Free disk space low watermark in bytes",
             gauges.disk_free_limit,
         ),
-        ("process_open_fds", "Open file descriptors", process.fd_used),
         (
             "process_max_fds",
             "Open file descriptors limit",
             process.fd_total,
         ),
+        // A name of earlier versions.
         (
             "process_max_tcp_sockets",
             "Open TCP sockets limit",
@@ -504,23 +553,30 @@ fn resources(api: &Api, page: &mut Page, prefix: &str) {
 
 fn alarms(api: &Api, page: &mut Page) {
     let alarm = api.broker.alarm();
-    for (name, is_on) in [
-        ("memory_used_watermark", alarm.memory),
-        ("free_disk_space_watermark", alarm.disk),
-        ("file_descriptor_limit", false),
+    for (name, help, is_on) in [
+        (
+            "memory_used_watermark",
+            "is 1 if VM memory watermark alarm is in effect",
+            alarm.memory,
+        ),
+        (
+            "free_disk_space_watermark",
+            "is 1 if free disk space watermark alarm is in effect",
+            alarm.disk,
+        ),
+        (
+            "file_descriptor_limit",
+            "is 1 if file descriptor limit alarm is in effect",
+            false,
+        ),
     ] {
         let name = format!("rabbitmq_alarms_{name}");
-        page.single(
-            &name,
-            Untyped,
-            "is 1 if the alarm is in effect",
-            is_on.into(),
-        );
+        page.single(&name, Untyped, help, is_on.into());
     }
     page.single(
         "rabbitmq_unreachable_cluster_peers_count",
         Gauge,
-        "Nodes that this one cannot reach",
+        "Number of peers in the cluster the current node cannot reach.",
         0,
     );
 }
@@ -531,17 +587,29 @@ fn memory(api: &Api) -> String {
     identity(api, &mut page, "memory-breakdown");
     let breakdown = Breakdown::measured(api);
     for (category, bytes) in breakdown.categories() {
-        let name = match category {
-            "queue_procs" => "classic_queue_erlang_process",
-            "quorum_queue_procs" => "quorum_queue_erlang_process",
-            "stream_queue_procs" => "stream_erlang_process",
-            "other_system" => "other_system",
-            "reserved_unallocated" => "runtime_reserved_unallocated",
+        let (name, help) = match category {
+            "queue_procs" => (
+                "classic_queue_erlang_process",
+                "Classic queue processes footprint in bytes",
+            ),
+            "quorum_queue_procs" => (
+                "quorum_queue_erlang_process",
+                "Quorum queue processes footprint in bytes",
+            ),
+            "stream_queue_procs" => (
+                "stream_erlang_process",
+                "Stream processes footprint in bytes",
+            ),
+            "other_system" => ("other_system", "Other runtime footprint in bytes"),
+            "reserved_unallocated" => (
+                "runtime_reserved_unallocated",
+                "Runtime reserved but unallocated blocks size in bytes",
+            ),
             // The others are of the Erlang machine.
             _ => continue,
         };
         let name = format!("rabbitmq_memory_{name}_bytes");
-        page.single(&name, Gauge, "Memory in use", bytes);
+        page.single(&name, Gauge, help, bytes);
     }
     page.into_text()
 }

@@ -61,17 +61,20 @@ impl Request {
 
     fn asked_age(&self, of: &str) -> Result<Option<Age>, Refused> {
         let parameter = |what| self.parameter(&format!("{of}_{what}"));
-        let number = |what| parameter(what).and_then(|text| text.parse::<u64>().ok());
+        let number = |what| parameter(what).and_then(|text| text.parse::<i64>().ok());
         // As in RabbitMQ: whoever does not say both asks for none.
         let (Some(secs), Some(step_secs)) = (number("age"), number("incr")) else {
             return Ok(None);
         };
-        if step_secs == 0 || secs / step_secs > SAMPLES_MAX {
-            return Err(Refused::bad_request(format!(
+        let possible = || {
+            let (secs, step_secs) = (secs.try_into().ok()?, step_secs.try_into().ok()?);
+            (step_secs > 0 && secs / step_secs <= SAMPLES_MAX).then_some(Age { secs, step_secs })
+        };
+        possible().map(Some).ok_or_else(|| {
+            Refused::bad_request(format!(
                 "Invalid range parameters: age {secs}, incr {step_secs}"
-            )));
-        }
-        Ok(Some(Age { secs, step_secs }))
+            ))
+        })
     }
 
     /// Whether a query parameter says yes.

@@ -1,4 +1,4 @@
-//! Series of single connections and channels, which are asked for their state as they are for a list of them.
+//! Connections and channels, one by one or summed up: they are asked for their state as they are for a list of them.
 
 use leveret_runtime::{ChannelState, ConnectionState, OpenConnection};
 
@@ -31,37 +31,37 @@ const OF_CHANNELS: [Family<ChannelState>; 7] = [
     (
         "channel_messages_unacked",
         Gauge,
-        "Messages delivered but not yet acknowledged",
+        "Delivered but not yet acknowledged messages",
         |c| c.unacked,
     ),
     (
         "channel_messages_unconfirmed",
         Gauge,
-        "Messages published but not yet confirmed",
+        "Published but not yet confirmed messages",
         |c| c.unconfirmed,
     ),
     (
         "channel_messages_uncommitted",
         Gauge,
-        "Messages published that wait for a commit",
+        "Messages received in a transaction but not yet committed",
         |c| c.uncommitted,
     ),
     (
         "channel_acks_uncommitted",
         Gauge,
-        "Acknowledgements that wait for a commit",
+        "Message acknowledgements in a transaction not yet committed",
         |c| c.acks_uncommitted,
     ),
     (
         "consumer_prefetch",
         Gauge,
-        "Limit of unacknowledged messages of each consumer",
+        "Limit of unacknowledged messages for each consumer",
         |c| c.prefetch.into(),
     ),
     (
         "channel_prefetch",
         Gauge,
-        "Limit of unacknowledged messages that consumers share",
+        "Deprecated and will be removed in a future version",
         |c| c.shared_prefetch.into(),
     ),
 ];
@@ -70,25 +70,25 @@ const OF_PUBLISHES: [Family<ChannelState>; 4] = [
     (
         "channel_messages_published_total",
         Counter,
-        "Messages published on a channel",
+        "Total number of messages published into an exchange on a channel",
         |c| c.published.publish,
     ),
     (
         "channel_messages_confirmed_total",
         Counter,
-        "Messages published on a channel and confirmed",
+        "Total number of messages published into an exchange and confirmed on the channel",
         |c| c.published.confirm,
     ),
     (
         "channel_messages_unroutable_returned_total",
         Counter,
-        "Messages published as mandatory and returned as unroutable",
+        "Total number of messages published as mandatory into an exchange and returned to the publisher as unroutable",
         |c| c.published.return_unroutable,
     ),
     (
         "channel_messages_unroutable_dropped_total",
         Counter,
-        "Messages published and dropped as unroutable",
+        "Total number of messages published as non-mandatory into an exchange and dropped as unroutable",
         |c| c.published.drop_unroutable,
     ),
 ];
@@ -97,43 +97,43 @@ const OF_DELIVERIES: [Family<ChannelState>; 7] = [
     (
         "channel_get_ack_total",
         Counter,
-        "Messages fetched in manual acknowledgement mode",
+        "Total number of messages fetched with basic.get in manual acknowledgement mode",
         |c| c.counters.get,
     ),
     (
         "channel_get_total",
         Counter,
-        "Messages fetched in automatic acknowledgement mode",
+        "Total number of messages fetched with basic.get in automatic acknowledgement mode",
         |c| c.counters.get_no_ack,
     ),
     (
         "channel_messages_delivered_ack_total",
         Counter,
-        "Messages delivered in manual acknowledgement mode",
+        "Total number of messages delivered to consumers in manual acknowledgement mode",
         |c| c.counters.deliver,
     ),
     (
         "channel_messages_delivered_total",
         Counter,
-        "Messages delivered in automatic acknowledgement mode",
+        "Total number of messages delivered to consumers in automatic acknowledgement mode",
         |c| c.counters.deliver_no_ack,
     ),
     (
         "channel_messages_redelivered_total",
         Counter,
-        "Messages redelivered",
+        "Total number of messages redelivered to consumers",
         |c| c.counters.redeliver,
     ),
     (
         "channel_messages_acked_total",
         Counter,
-        "Messages acknowledged",
+        "Total number of messages acknowledged by consumers",
         |c| c.counters.ack,
     ),
     (
         "channel_get_empty_total",
         Counter,
-        "Fetches that found no message",
+        "Total number of times basic.get operations fetched no message",
         |c| c.counters.get_empty,
     ),
 ];
@@ -142,13 +142,13 @@ const OF_BYTES: [Family<ConnectionState>; 2] = [
     (
         "connection_incoming_bytes_total",
         Counter,
-        "Bytes received on a connection",
+        "Total number of bytes received on a connection",
         |c| c.received_bytes,
     ),
     (
         "connection_outgoing_bytes_total",
         Counter,
-        "Bytes sent on a connection",
+        "Total number of bytes sent on a connection",
         |c| c.sent_bytes,
     ),
 ];
@@ -157,19 +157,19 @@ const OF_PACKETS: [Family<ConnectionState>; 4] = [
     (
         "connection_incoming_packets_total",
         Counter,
-        "Reads of a connection's socket",
+        "Total number of packets received on a connection",
         |c| c.reads,
     ),
     (
         "connection_outgoing_packets_total",
         Counter,
-        "Writes to a connection's socket",
+        "Total number of packets sent on a connection",
         |c| c.writes,
     ),
     (
         "connection_pending_packets",
         Gauge,
-        "Bytes that wait for the client to read",
+        "Number of packets waiting to be sent on a connection",
         |c| c.pending_bytes,
     ),
     (
@@ -179,6 +179,25 @@ const OF_PACKETS: [Family<ConnectionState>; 4] = [
         |c| c.channels.len() as u64,
     ),
 ];
+
+/// The metrics of one family.
+enum Families {
+    OfChannels(&'static [Family<ChannelState>]),
+    OfConnections(&'static [Family<ConnectionState>]),
+}
+
+impl Families {
+    fn of(family: &str) -> Option<Self> {
+        Some(match family {
+            "channel_metrics" => Self::OfChannels(&OF_CHANNELS),
+            "channel_exchange_metrics" => Self::OfChannels(&OF_PUBLISHES),
+            "channel_queue_metrics" => Self::OfChannels(&OF_DELIVERIES),
+            "connection_coarse_metrics" => Self::OfConnections(&OF_BYTES),
+            "connection_metrics" => Self::OfConnections(&OF_PACKETS),
+            _ => return None,
+        })
+    }
+}
 
 /// Connections that answered, each with its state.
 pub(super) struct Live(Vec<(OpenConnection, ConnectionState)>);
@@ -202,17 +221,12 @@ impl Live {
         family: &str,
         is_meant: &dyn Fn(&str) -> bool,
     ) {
-        let families = match family {
-            "channel_metrics" => &OF_CHANNELS[..],
-            "channel_exchange_metrics" => &OF_PUBLISHES[..],
-            "channel_queue_metrics" => &OF_DELIVERIES[..],
-            "connection_coarse_metrics" => {
-                return self.put_connections(node, page, prefix, &OF_BYTES, is_meant);
+        let families = match Families::of(family) {
+            Some(Families::OfChannels(families)) => families,
+            Some(Families::OfConnections(families)) => {
+                return self.put_connections(node, page, prefix, families, is_meant);
             }
-            "connection_metrics" => {
-                return self.put_connections(node, page, prefix, &OF_PACKETS, is_meant);
-            }
-            _ => return,
+            None => return,
         };
         // What goes through a channel is told of a vhost, its state is not.
         let has_vhost = family != "channel_metrics";
@@ -232,6 +246,27 @@ impl Live {
                     page.series(&name, labels, value(channel));
                 }
             }
+        }
+    }
+
+    /// One family of a page, each of its metrics as one sum.
+    pub(super) fn put_sums(&self, page: &mut Page, prefix: &str, family: &str) {
+        let states = || self.0.iter().map(|(_, state)| state);
+        match Families::of(family) {
+            Some(Families::OfChannels(families)) => {
+                for (name, kind, help, value) in families {
+                    let channels = states().flat_map(|state| &state.channels);
+                    let sum = channels.map(value).sum();
+                    page.single(&format!("{prefix}{name}"), *kind, help, sum);
+                }
+            }
+            Some(Families::OfConnections(families)) => {
+                for (name, kind, help, value) in families {
+                    let sum = states().map(value).sum();
+                    page.single(&format!("{prefix}{name}"), *kind, help, sum);
+                }
+            }
+            None => {}
         }
     }
 

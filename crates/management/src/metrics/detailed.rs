@@ -3,8 +3,8 @@
 use regex::RegexBuilder;
 
 use super::{
-    COUNTERS, GAUGES, OfQueue, auth_attempts, churn, connections, connections::Live, identity,
-    of_each_queue, of_queues,
+    COUNTERS, GAUGES, OF_DISK, OfQueue, auth_attempts, churn, connections, connections::Live,
+    identity, of_each_queue, of_queues, of_streams, queue_info,
 };
 use crate::{
     metrics_text::{
@@ -88,6 +88,7 @@ pub(super) async fn page(node: &Node, api: &Api, query: &str) -> String {
             "queue_coarse_metrics" => {
                 let of = gauges(&|name| COARSE.contains(&name));
                 of_queues(&mut page, QUEUE_PREFIX, &queues, &of, Gauge, true);
+                queue_info(&mut page, PREFIX, &queues);
             }
             "queue_consumer_count" => {
                 let of = gauges(&|name| name == CONSUMERS);
@@ -98,6 +99,8 @@ pub(super) async fn page(node: &Node, api: &Api, query: &str) -> String {
                 let of =
                     gauges(&|name| !(COARSE.contains(&name) || has_count && name == CONSUMERS));
                 of_queues(&mut page, QUEUE_PREFIX, &queues, &of, Gauge, true);
+                of_queues(&mut page, QUEUE_PREFIX, &queues, &OF_DISK, Counter, true);
+                of_streams(&mut page, PREFIX, &queues, true);
                 of_each_queue(api, &mut page, PREFIX, &queues);
             }
             "queue_delivery_metrics" => {
@@ -108,6 +111,7 @@ pub(super) async fn page(node: &Node, api: &Api, query: &str) -> String {
             }
             "connection_churn_metrics" => churn(api, &mut page, PREFIX),
             "node_coarse_metrics" => super::resources(api, &mut page, PREFIX),
+            "node_metrics" => super::limits(api, &mut page, PREFIX),
             "auth_attempt_metrics" => auth_attempts(api, &mut page, PREFIX),
             "vhost_status" => vhosts_there(api, &mut page, &is_meant),
             "exchange_names" => exchanges_there(api, &mut page, "name", &is_meant),
@@ -125,7 +129,7 @@ pub(super) async fn page(node: &Node, api: &Api, query: &str) -> String {
 
 fn vhosts_there(api: &Api, page: &mut Page, is_meant: &dyn Fn(&str) -> bool) {
     let name = "rabbitmq_cluster_vhost_status";
-    page.family(name, Gauge, "Whether the vhost is running");
+    page.family(name, Gauge, "Whether a given vhost is running");
     for vhost in api.broker.vhosts() {
         let vhost = vhost.name().to_string();
         if is_meant(&vhost) {
@@ -137,7 +141,12 @@ fn vhosts_there(api: &Api, page: &mut Page, is_meant: &dyn Fn(&str) -> bool) {
 /// Every exchange: with 1, or with the number of bindings from it.
 fn exchanges_there(api: &Api, page: &mut Page, what: &str, is_meant: &dyn Fn(&str) -> bool) {
     let name = format!("rabbitmq_cluster_exchange_{what}");
-    page.family(&name, Gauge, "Of each exchange");
+    let help = if what == "name" {
+        "Enumerates exchanges without any additional info. This value is cluster-wide. A cheaper alternative to `exchange_bindings`"
+    } else {
+        "Number of bindings for an exchange. This value is cluster-wide."
+    };
+    page.family(&name, Gauge, help);
     for vhost in api.broker.vhosts() {
         let vhost_name = vhost.name().to_string();
         if !is_meant(&vhost_name) {

@@ -41,21 +41,51 @@ pub(super) fn messages(api: &Api, page: &mut Page, queues: &Queues) {
         consumers += report.consumers as u64;
     }
     type Of = fn(&Counters) -> u64;
-    let families: [(&str, Of); 8] = [
-        ("delivered_total", |c| {
-            c.deliver + c.deliver_no_ack + c.get + c.get_no_ack
-        }),
-        ("delivered_consume_manual_ack_total", |c| c.deliver),
-        ("delivered_consume_auto_ack_total", |c| c.deliver_no_ack),
-        ("delivered_get_manual_ack_total", |c| c.get),
-        ("delivered_get_auto_ack_total", |c| c.get_no_ack),
-        ("get_empty_total", |c| c.get_empty),
-        ("redelivered_total", |c| c.redeliver),
-        ("acknowledged_total", |c| c.ack),
+    let families: [(&str, &str, Of); 8] = [
+        (
+            "delivered_total",
+            "Total number of messages delivered to consumers",
+            |c| c.deliver + c.deliver_no_ack + c.get + c.get_no_ack,
+        ),
+        (
+            "delivered_consume_manual_ack_total",
+            "Total number of messages delivered to consumers using basic.consume with manual acknowledgment",
+            |c| c.deliver,
+        ),
+        (
+            "delivered_consume_auto_ack_total",
+            "Total number of messages delivered to consumers using basic.consume with automatic acknowledgment",
+            |c| c.deliver_no_ack,
+        ),
+        (
+            "delivered_get_manual_ack_total",
+            "Total number of messages delivered to consumers using basic.get with manual acknowledgment",
+            |c| c.get,
+        ),
+        (
+            "delivered_get_auto_ack_total",
+            "Total number of messages delivered to consumers using basic.get with automatic acknowledgment",
+            |c| c.get_no_ack,
+        ),
+        (
+            "get_empty_total",
+            "Total number of times basic.get operations fetched no message",
+            |c| c.get_empty,
+        ),
+        (
+            "redelivered_total",
+            "Total number of messages redelivered to consumers",
+            |c| c.redeliver,
+        ),
+        (
+            "acknowledged_total",
+            "Total number of messages acknowledged by consumers",
+            |c| c.ack,
+        ),
     ];
-    for (name, value) in families {
+    for (name, help, value) in families {
         let name = format!("rabbitmq_global_messages_{name}");
-        page.family(&name, Counter, "Since the start");
+        page.family(&name, Counter, help);
         for (queue_type, counters) in TYPES.iter().zip(&by_type) {
             let labels = [PROTOCOL, ("queue_type", *queue_type)];
             page.series(&name, &labels, value(counters));
@@ -66,25 +96,49 @@ pub(super) fn messages(api: &Api, page: &mut Page, queues: &Queues) {
         traffic.add(&vhost.traffic().counts());
     }
     let routed = by_type.iter().map(|counters| counters.publish).sum();
-    for (name, value) in [
-        ("received_total", traffic.publish),
-        ("received_confirm_total", traffic.confirm),
-        ("confirmed_total", traffic.confirm),
-        ("routed_total", routed),
-        ("unroutable_dropped_total", traffic.drop_unroutable),
-        ("unroutable_returned_total", traffic.return_unroutable),
+    for (name, help, value) in [
+        (
+            "received_total",
+            "Total number of messages received from publishers",
+            traffic.publish,
+        ),
+        (
+            "received_confirm_total",
+            "Total number of messages received from publishers expecting confirmations",
+            traffic.confirm,
+        ),
+        (
+            "confirmed_total",
+            "Total number of messages confirmed to publishers",
+            traffic.confirm,
+        ),
+        (
+            "routed_total",
+            "Total number of messages routed to queues or streams",
+            routed,
+        ),
+        (
+            "unroutable_dropped_total",
+            "Total number of messages published as non-mandatory into an exchange and dropped as unroutable",
+            traffic.drop_unroutable,
+        ),
+        (
+            "unroutable_returned_total",
+            "Total number of messages published as mandatory into an exchange and returned to the publisher as unroutable",
+            traffic.return_unroutable,
+        ),
     ] {
         let name = format!("rabbitmq_global_messages_{name}");
-        page.family(&name, Counter, "Since the start");
+        page.family(&name, Counter, help);
         page.series(&name, &[PROTOCOL], value);
     }
     for (name, help, value) in [
         (
             "publishers",
-            "Connections that have published",
+            "Current number of publishers",
             api.broker.publishers(),
         ),
-        ("consumers", "Consumers", consumers),
+        ("consumers", "Current number of consumers", consumers),
     ] {
         let name = format!("rabbitmq_global_{name}");
         page.family(&name, Gauge, help);
@@ -102,35 +156,35 @@ pub(super) fn deaths(api: &Api, page: &mut Page) {
     let families: [(&str, &str, Strategies, Strategies, Of); 5] = [
         (
             "confirmed",
-            "Messages dead-lettered and confirmed by target queues",
+            "Total number of messages dead-lettered and confirmed by target queues",
             &[],
             &[AtLeastOnce],
             |counts| counts.taken,
         ),
         (
             "delivery_limit",
-            "Messages dead-lettered due to delivery-limit exceeded",
+            "Total number of messages dead-lettered due to delivery-limit exceeded",
             &[],
             ALL,
             |counts| counts.delivery_limit,
         ),
         (
             "expired",
-            "Messages dead-lettered due to message TTL exceeded",
+            "Total number of messages dead-lettered due to message TTL exceeded",
             BOTH,
             ALL,
             |counts| counts.expired,
         ),
         (
             "maxlen",
-            "Messages dead-lettered due to overflow drop-head or reject-publish-dlx",
+            "Total number of messages dead-lettered due to overflow drop-head or reject-publish-dlx",
             BOTH,
             BOTH,
             |counts| counts.max_length,
         ),
         (
             "rejected",
-            "Messages dead-lettered due to basic.reject or basic.nack",
+            "Total number of messages dead-lettered due to basic.reject or basic.nack",
             BOTH,
             ALL,
             |counts| counts.rejected,
@@ -190,7 +244,11 @@ pub(super) fn exchanges(
     is_meant: &dyn Fn(&str) -> bool,
 ) {
     let name = format!("{prefix}exchange_messages_published_total");
-    page.family(&name, Counter, "Messages published to an exchange");
+    page.family(
+        &name,
+        Counter,
+        "Total number of messages published into an exchange",
+    );
     let mut sum = 0;
     for vhost in api.broker.vhosts() {
         let vhost_name = vhost.name().to_string();

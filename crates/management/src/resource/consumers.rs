@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use leveret_core::{arguments::QueueType, ids::ConsumerId};
 use leveret_runtime::{ConsumerState, OpenConnection, QueueHandle};
+use leveret_wire::value::FieldValue;
 use serde_json::{Value, json};
 
 use crate::{
@@ -109,8 +110,15 @@ async fn known(connections: Vec<OpenConnection>) -> Known {
     known
 }
 
+/// Whether only one consumer of the queue is served at a time.
+pub(crate) fn has_single_active(queue: &QueueHandle) -> bool {
+    let setting = queue.record().arguments.get(b"x-single-active-consumer");
+    setting.and_then(FieldValue::as_bool) == Some(true)
+}
+
 fn on_queue(api: &Api, queue: &QueueHandle, known: &Known) -> Vec<Value> {
     let record = queue.record();
+    let is_single = has_single_active(queue);
     let shown = |consumer: leveret_core::queue::ConsumerReport| {
         let (connection, state) = known.get(&consumer.id)?;
         let facts = &connection.facts;
@@ -124,6 +132,7 @@ fn on_queue(api: &Api, queue: &QueueHandle, known: &Known) -> Vec<Value> {
             "active": consumer.is_active,
             "activity_status": match (consumer.is_active, consumer.has_credit) {
                 (false, _) => "waiting",
+                (true, _) if is_single => "single_active",
                 // Those of other types are never told to be.
                 (true, false) if queue.queue_type() == QueueType::Classic => "blocked",
                 (true, _) => "up",

@@ -67,11 +67,7 @@ pub(crate) fn show(api: &Api, visitor: &Visitor, request: &Request) -> Result<Re
         "require_definition_json_extension": api.settings.definitions_need_json_extension,
         "statistics_db_event_queue": 0,
         // Tools take an answer without it for a refusal.
-        "message_stats": if api.has_message_stats() {
-            totals.message_stats(api, request, &key)
-        } else {
-            json!({})
-        },
+        "message_stats": message_stats(api, request, &key, &totals),
         "queue_totals": queue_totals,
         "churn_rates": churn(api),
     });
@@ -83,6 +79,23 @@ pub(crate) fn show(api: &Api, visitor: &Visitor, request: &Request) -> Result<Re
     }
     object["object_totals"] = object_totals;
     Ok(lists::one(request, object))
+}
+
+/// What went through, and what the store read and wrote for it.
+fn message_stats(api: &Api, request: &Request, key: &str, totals: &Totals) -> Value {
+    if !api.has_message_stats() {
+        return json!({});
+    }
+    let mut stats = totals.message_stats(api, request, key);
+    if let Value::Object(stats) = &mut stats {
+        let of_disk = [
+            ("disk_reads", totals.counters.disk_reads),
+            ("disk_writes", totals.counters.disk_writes),
+        ];
+        let age = request.age("msg_rates");
+        api.rates.put_with(stats, key, &of_disk, age);
+    }
+    stats
 }
 
 fn churn(api: &Api) -> Value {

@@ -30,6 +30,10 @@ pub(crate) async fn answer(
                 super::entered(api, visitor, vhost)?;
             }
             let mut list = shown_to(api, visitor);
+            if path.first() == Some(&policies::USER) {
+                // In no list but their own.
+                list.extend(of_policies(api));
+            }
             list.retain(|item| {
                 let is =
                     |key: &str, at: usize| path.get(at).is_none_or(|asked| item[key] == **asked);
@@ -196,6 +200,14 @@ pub(crate) fn shovels(
     Ok(lists::whole(request, list.collect()))
 }
 
+/// Policies as the parameters that they are too.
+fn of_policies(api: &Api) -> Vec<Value> {
+    let directory = api.broker.directory();
+    let policies = directory.parameters();
+    let policies = policies.filter(|known| known.component == policies::USER);
+    policies.map(|known| shown(known)).collect()
+}
+
 /// Whether it can be a parameter of its component.
 pub(crate) fn check(component: &str, name: &str, value: &Value) -> Result<(), Refused> {
     let checked = parameter_values::check(component, name, value);
@@ -220,15 +232,17 @@ pub(crate) fn listed(api: &Api) -> Vec<Value> {
     let is_shown = |known: &&std::sync::Arc<ParameterRecord>| {
         !known.component.is_empty() && known.component != policies::USER
     };
-    let others = directory.parameters().filter(is_shown).map(|known| {
-        json!({
-            "component": known.component,
-            "vhost": known.vhost.to_string(),
-            "name": known.name,
-            "value": value_of(known),
-        })
-    });
-    limits.chain(others).collect()
+    let others = directory.parameters().filter(is_shown);
+    limits.chain(others.map(|known| shown(known))).collect()
+}
+
+fn shown(parameter: &ParameterRecord) -> Value {
+    json!({
+        "component": parameter.component,
+        "vhost": parameter.vhost.to_string(),
+        "name": parameter.name,
+        "value": value_of(parameter),
+    })
 }
 
 /// A parameter's value.

@@ -42,11 +42,27 @@ pub(crate) async fn answer(
         ("GET", [] | [_]) => {
             let is_detailed = path == ["detailed"];
             let path = if is_detailed { &[] } else { path };
-            let mut list = Vec::new();
+            let mut handles = Vec::new();
             for vhost in entered_of(api, visitor, path)? {
-                for record in vhost.snapshot().queues() {
-                    list.extend(shown(api, request, record));
+                let snapshot = vhost.snapshot();
+                handles.extend(
+                    snapshot
+                        .queues()
+                        .filter_map(|record| api.broker.queue(record.id)),
+                );
+            }
+            let mut list = Vec::with_capacity(handles.len());
+            for handle in handles {
+                let Some(mut object) = shown(api, request, handle.record()) else {
+                    continue;
+                };
+                if object.get("consumers").is_some_and(|count| *count != 0)
+                    && has_marked_consumer(&handle)
+                    && let Value::Object(object) = &mut object
+                {
+                    put_marked_tags(&handle, &consumers::of_queue(api, &handle).await, object);
                 }
+                list.push(object);
             }
             lists::paged(request, list)
         }
@@ -338,10 +354,15 @@ fn of_type(api: &Api, fields: &mut Map<String, Value>, handle: &QueueHandle, rep
     }
 }
 
-/// What only one queue alone shows.
-async fn details(api: &Api, handle: &QueueHandle, object: &mut Map<String, Value>) {
-    let of_queue = consumers::of_queue(api, handle).await;
-    if let [only] = of_queue.as_slice()
+/// Whether a consumer is to be named with its queue.
+fn has_marked_consumer(handle: &QueueHandle) -> bool {
+    let mut of_queue = handle.consumers().into_iter();
+    consumers::has_single_active(handle) || of_queue.any(|consumer| consumer.settings.exclusive)
+}
+
+/// The tags of a consumer that has the queue for itself.
+fn put_marked_tags(handle: &QueueHandle, of_queue: &[Value], object: &mut Map<String, Value>) {
+    if let [only] = of_queue
         && only["exclusive"] == true
     {
         object.insert(
@@ -349,8 +370,7 @@ async fn details(api: &Api, handle: &QueueHandle, object: &mut Map<String, Value
             only["consumer_tag"].clone(),
         );
     }
-    let settings = handle.record().arguments.get(b"x-single-active-consumer");
-    if settings.and_then(FieldValue::as_bool) == Some(true) {
+    if consumers::has_single_active(handle) {
         let active = of_queue.iter().find(|consumer| consumer["active"] == true);
         let tag = active.map(|consumer| consumer["consumer_tag"].clone());
         object.insert(
@@ -358,6 +378,12 @@ async fn details(api: &Api, handle: &QueueHandle, object: &mut Map<String, Value
             tag.unwrap_or_default(),
         );
     }
+}
+
+/// What only one queue alone shows.
+async fn details(api: &Api, handle: &QueueHandle, object: &mut Map<String, Value>) {
+    let of_queue = consumers::of_queue(api, handle).await;
+    put_marked_tags(handle, &of_queue, object);
     object.insert("consumer_details".to_owned(), of_queue.into());
     object.insert("incoming".to_owned(), json!([]));
     object.insert("deliveries".to_owned(), json!([]));

@@ -15,22 +15,14 @@ use crate::{
 pub(crate) async fn answer(api: &Api, request: &Request, path: &[&str]) -> Result<Reply, Refused> {
     match (request.method.as_str(), path) {
         ("GET", []) => Ok(Reply::Json(list(api, |_| true).into())),
-        ("GET", [vhost, user]) => {
+        // Those for other exchanges too, whichever the path names.
+        ("GET", [vhost, user] | [vhost, user, _]) => {
             let (vhost, user) = (name(vhost)?, name(user)?);
             let found = list(api, |known| known.vhost == vhost && known.user == user);
             if found.is_empty() {
                 return Err(Refused::not_found());
             }
             Ok(lists::whole(request, found))
-        }
-        ("GET", [vhost, user, exchange]) => {
-            let (vhost, user, exchange) = (name(vhost)?, name(user)?, name(exchange)?);
-            let is_meant = |known: &TopicPermissionRecord| {
-                known.vhost == vhost && known.user == user && known.exchange == exchange
-            };
-            let mut found = list(api, is_meant);
-            let found = found.pop().ok_or_else(Refused::not_found)?;
-            Ok(lists::one(request, found))
         }
         // The exchange is the one that the body names, whatever the path says.
         ("PUT", [vhost, user] | [vhost, user, _]) => {
