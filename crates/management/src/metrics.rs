@@ -341,7 +341,7 @@ fn of_streams(page: &mut Page, prefix: &str, queues: &Queues, per_object: bool) 
     let families: [OfQueue; 1] = [(
         "stream_segments",
         "Total number of stream segment files",
-        |report| report.segments.max(1) as u64,
+        |report| report.segments.max(1),
     )];
     of_queues(page, prefix, &streams, &families, Counter, per_object);
 }
