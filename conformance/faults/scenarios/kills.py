@@ -7,7 +7,7 @@ import time
 from broker import Broker
 from client import Client, Consumer, Publisher, drain
 from faults import scenario
-from history import History
+from history import ACK_GRACE_SECS, History
 
 
 class Load:
@@ -91,6 +91,34 @@ def after_a_kill_all_of_a_queue_with_consumers_is_flagged_and_nothing_else(case)
         history.check()
         flagged = sum(redelivered for _, _, _, redelivered in history.deliveries)
         assert flagged == (300 if history is consumed else 0), f"{flagged} of 300 in {queue} are flagged"
+    broker.stop()
+
+
+@scenario("FM2")
+def what_was_acked_a_second_before_a_kill_does_not_come_back(case):
+    what_was_acked_stays_gone(case, case.broker(), lambda broker: broker.kill())
+
+
+def what_was_acked_stays_gone(case, broker, end):
+    """Any of what a consumer holds is acked; the rest is what there is afterwards."""
+    broker.start()
+    history = History()
+    declare(broker, "jobs")
+    Publisher(broker.port, history, "jobs").publish_all(1000)
+    consumer = Consumer(broker.port, history, "jobs", prefetch=0, acks=False)
+    consumer.pump_until(lambda: len(consumer.deliveries) == 1000, what="all deliveries")
+    for tag, found, _ in case.random.sample(consumer.deliveries, 500):
+        consumer.send("basic.ack", delivery_tag=tag)
+        history.acked([found])
+    # Behind this answer they have been read, and from then on time has to pass.
+    consumer.ask("basic.qos", "basic.qos-ok", prefetch_count=1)
+    time.sleep(ACK_GRACE_SECS + 0.2)
+    history.crashed()
+    end(broker)
+    broker.start()
+    assert Client(broker.port).count("jobs") == 500
+    assert drain(broker.port, history, "jobs") == 500
+    history.check()
     broker.stop()
 
 

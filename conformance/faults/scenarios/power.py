@@ -9,7 +9,7 @@ from client import Client, Closed, Publisher, drain, publish_bytes
 from faults import Skip, scenario
 from history import History
 
-from scenarios.kills import Load, declare
+from scenarios.kills import Load, declare, what_was_acked_stays_gone
 
 
 @scenario("FM4")
@@ -49,6 +49,17 @@ def power_cut_under_load(case):
     history.check()
     case.note(f"{history.summary()}, {topology.number} queues declared, {committed} transactions")
     broker.stop()
+    image.unmount()
+
+
+@scenario("FM4")
+def what_was_acked_a_second_before_a_power_cut_does_not_come_back(case):
+    if not may_mount():
+        raise Skip("images cannot be mounted here (root, mkfs.ext4 and loop devices are wanted)")
+    image = Image(case.scratch)
+    broker = case.broker(directory=image.place / "data")
+    broker.log, broker.ports_file = case.scratch / "log", case.scratch / "ports"
+    what_was_acked_stays_gone(case, broker, image.cut_power)
     image.unmount()
 
 
