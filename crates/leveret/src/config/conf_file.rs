@@ -82,7 +82,7 @@ fn setting<'a>(
 const FENCE: &str = "'''";
 
 /// All up to the next fence, lines as they are, without the blanks around the whole.
-fn fenced<'a>(first: &str, lines: &mut dyn Iterator<Item = &'a str>) -> Result<String, String> {
+fn fenced(first: &str, lines: &mut dyn Iterator<Item = &str>) -> Result<String, String> {
     let mut text = first.to_owned();
     loop {
         if let Some((inside, behind)) = text.split_once(FENCE) {
