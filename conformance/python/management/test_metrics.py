@@ -62,7 +62,6 @@ FAMILIES = {
     "rabbitmq_connection_outgoing_packets_total": ("counter", set()),
     "rabbitmq_queue_disk_reads_total": ("counter", set()),
     "rabbitmq_queue_disk_writes_total": ("counter", set()),
-    "rabbitmq_stream_segments": ("counter", set()),
     "rabbitmq_queues": ("gauge", set()),
     "rabbitmq_queues_declared_total": ("counter", set()),
     "rabbitmq_queues_created_total": ("counter", set()),
