@@ -3,7 +3,7 @@
 //! Nothing here is a handle. Numbers come from counters that only grow, so that none is ever
 //! given twice, also after a restart where the thing outlives one.
 
-use std::fmt;
+use std::{fmt, ops::RangeInclusive};
 
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident) => {
@@ -127,4 +127,49 @@ pub struct ConsumerId {
     pub channel: ChannelKey,
     /// Which consumer of this channel, counted from 1. The tag is a name for it on the wire.
     pub number: u32,
+}
+
+/// Channels that end together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Channels {
+    One(ChannelKey),
+    AllOf(ConnectionId),
+}
+
+impl Channels {
+    pub(crate) fn has(self, channel: ChannelKey) -> bool {
+        match self {
+            Self::One(one) => channel == one,
+            Self::AllOf(connection) => channel.connection == connection,
+        }
+    }
+
+    /// Where their consumers stand.
+    pub(crate) const fn consumers(self) -> RangeInclusive<ConsumerId> {
+        let (first, last) = match self {
+            Self::One(one) => (one, one),
+            Self::AllOf(connection) => {
+                let first = ChannelKey {
+                    connection,
+                    channel: 0,
+                    opening: 0,
+                };
+                let last = ChannelKey {
+                    connection,
+                    channel: u16::MAX,
+                    opening: u32::MAX,
+                };
+                (first, last)
+            }
+        };
+        let first = ConsumerId {
+            channel: first,
+            number: 0,
+        };
+        let last = ConsumerId {
+            channel: last,
+            number: u32::MAX,
+        };
+        RangeInclusive::new(first, last)
+    }
 }

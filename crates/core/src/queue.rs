@@ -84,7 +84,7 @@ pub use self::{
 };
 use crate::{
     arguments::{QueueSettings, QueueType},
-    ids::{ChannelKey, Handout, QueueId, Seq, Timestamp},
+    ids::{ChannelKey, Channels, Handout, QueueId, Seq, Timestamp},
     message::Message,
     record::{QueueState, Write},
 };
@@ -380,7 +380,12 @@ impl Queue {
                     self.settled(outcome, effects);
                 }
             }
-            Command::Release { channel, ended } => self.release(channel, ended, effects),
+            Command::Release { channel, ended } => {
+                self.release(Channels::One(channel), ended, effects);
+            }
+            Command::Disconnect { connection } => {
+                self.release(Channels::AllOf(connection), true, effects);
+            }
             Command::Purge { request } => {
                 let purged = self.purge(effects);
                 effects.answers.push((request, Answer::Purged(purged)));

@@ -51,7 +51,7 @@ use self::{
     tail::Tail,
 };
 use crate::{
-    ids::{ChannelKey, ConsumerId, QueueId, Seq, Timestamp},
+    ids::{Channels, ConsumerId, QueueId, Seq, Timestamp},
     queue::{
         Answer, ColdPart, Command, ConsumerReport, Counters, Depth, Effects, Found, Look, Outcome,
         Report,
@@ -177,7 +177,8 @@ impl Stream {
                     self.counters.ack += 1;
                 }
             }
-            Command::Release { channel, ended } => self.release(channel, ended),
+            Command::Release { channel, ended } => self.release(Channels::One(channel), ended),
+            Command::Disconnect { connection } => self.release(Channels::AllOf(connection), true),
             Command::Told(told) => self.told(*told, effects),
             Command::Tick => self.expire(effects),
             Command::Delete { request, .. } => {
@@ -362,8 +363,8 @@ impl Stream {
         Answer::Subscribed
     }
 
-    fn release(&mut self, channel: ChannelKey, ended: bool) {
-        self.readers.release(channel, ended);
+    fn release(&mut self, channels: Channels, ended: bool) {
+        self.readers.release(channels, ended);
         self.no_reader_no_tail();
     }
 

@@ -1,10 +1,13 @@
 //! Carries out what a session cannot answer by itself.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use leveret_core::{
     arguments::QueueType,
-    ids::{ChannelKey, ConnectionId, ConsumerId, HandedOut},
+    ids::{ChannelKey, ConnectionId, ConsumerId, HandedOut, QueueId},
     queue::{Command, ConsumerSettings, Counters},
     record::{BindingRecord, Destination},
     refusal::{ObjectKind, Refusal},
@@ -245,7 +248,20 @@ impl Calls {
     /// The connection is over: channels are released, exclusive queues go.
     pub(crate) fn end(&mut self, channels: &[ChannelEnd]) {
         for end in channels {
-            self.release(end);
+            self.forget_channel(end.channel);
+        }
+        // Queue by queue, and not channel by channel: those that still stand would get what the first ones held.
+        let queues: BTreeSet<QueueId> = channels
+            .iter()
+            .flat_map(|end| end.queues.iter().copied())
+            .collect();
+        for queue in queues.into_iter().filter_map(|id| self.broker.queue(id)) {
+            queue.submit(&mut vec![Command::Disconnect {
+                connection: self.id,
+            }]);
+        }
+        for end in channels {
+            self.forget_consumers_of(end.channel);
             if let Some(facts) = &self.facts {
                 self.broker.end_channel(facts, end.channel.channel);
             }
@@ -691,10 +707,7 @@ impl Calls {
 
     fn release(&mut self, end: &ChannelEnd) {
         let ChannelEnd { channel, queues } = end;
-        self.tell_consumers_gone(|consumer| consumer.channel == *channel);
-        self.reply_addresses.remove(channel);
-        self.consumer_arguments
-            .retain(|consumer, _| consumer.channel != *channel);
+        self.forget_channel(*channel);
         for queue in queues.iter().filter_map(|&id| self.broker.queue(id)) {
             queue.submit(&mut vec![Command::Release {
                 channel: *channel,
@@ -702,6 +715,14 @@ impl Calls {
             }]);
         }
         self.forget_consumers_of(*channel);
+    }
+
+    /// What is known here of a channel that ends.
+    fn forget_channel(&mut self, channel: ChannelKey) {
+        self.tell_consumers_gone(|consumer| consumer.channel == channel);
+        self.reply_addresses.remove(&channel);
+        self.consumer_arguments
+            .retain(|consumer, _| consumer.channel != channel);
     }
 
     fn forget_consumers_of(&self, channel: ChannelKey) {

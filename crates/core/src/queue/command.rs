@@ -2,7 +2,7 @@
 
 use super::{Confirm, ConsumerSettings, DeathReason};
 use crate::{
-    ids::{ChannelKey, ConsumerId, Handout, QueueId, Seq, Timestamp},
+    ids::{ChannelKey, ConnectionId, ConsumerId, Handout, QueueId, Seq, Timestamp},
     message::Message,
     stream::{StreamSubscription, Told},
 };
@@ -87,6 +87,11 @@ pub enum Command {
         channel: ChannelKey,
         /// The channel itself is gone; else `basic.recover`.
         ended: bool,
+    },
+    /// The same of all channels of a connection that is gone: no consumer of it gets what another one held.
+    Disconnect {
+        /// The connection.
+        connection: ConnectionId,
     },
     /// Time has passed. Nothing but the time of the call matters.
     Tick,

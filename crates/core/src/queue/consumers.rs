@@ -3,11 +3,10 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, VecDeque},
-    ops::RangeInclusive,
 };
 
 use super::{ConsumerReport, Unacked, line::Line};
-use crate::ids::{ChannelKey, ConsumerId, Seq};
+use crate::ids::{ChannelKey, Channels, ConsumerId, Seq};
 
 /// How a consumer wants its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -297,7 +296,7 @@ impl Consumers {
 
     /// From now on the consumers of this channel share its room.
     pub(super) fn share(&mut self, channel: ChannelKey) {
-        for (_, consumer) in self.by_id.range_mut(all_of(channel)) {
+        for (_, consumer) in self.by_id.range_mut(Channels::One(channel).consumers()) {
             self.has_sharers = true;
             if consumer.room == Room::Own {
                 consumer.room = Room::Unknown;
@@ -347,10 +346,10 @@ impl Consumers {
         }
     }
 
-    pub(super) fn remove_channel(&mut self, channel: ChannelKey) {
+    pub(super) fn remove_all(&mut self, of: Channels) {
         let ids: Vec<ConsumerId> = self
             .by_id
-            .range(all_of(channel))
+            .range(of.consumers())
             .map(|(id, _)| *id)
             .collect();
         for id in ids {
@@ -541,10 +540,4 @@ impl Consumers {
         }
         &mut self.rings[at]
     }
-}
-
-/// Where the consumers of a channel stand.
-fn all_of(channel: ChannelKey) -> RangeInclusive<ConsumerId> {
-    let numbered = |number| ConsumerId { channel, number };
-    numbered(0)..=numbered(u32::MAX)
 }

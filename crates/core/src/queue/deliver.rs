@@ -44,6 +44,7 @@ impl Queue {
             }
             | Command::Get { .. }
             | Command::Release { .. }
+            | Command::Disconnect { .. }
             | Command::Tick
             | Command::Purge { .. } => self.consumers.is_anyone_filled(),
             Command::MarkConsumed

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     arguments::QueueType,
-    ids::{ChannelKey, ConsumerId, Handout, Seq},
+    ids::{Channels, ConsumerId, Handout, Seq},
     record::{MetaChange, Write},
 };
 
@@ -105,24 +105,24 @@ impl Queue {
     ///
     /// Looks at every unacked message: an index by channel would cost each delivery more than it
     /// saves when a channel ends.
-    pub(super) fn release(&mut self, channel: ChannelKey, ended: bool, effects: &mut Effects) {
+    pub(super) fn release(&mut self, channels: Channels, ended: bool, effects: &mut Effects) {
         let mut held: Vec<(Seq, Holder)> = self
             .unacked
             .iter()
-            .filter(|(_, unacked)| unacked.holder.channel == channel)
+            .filter(|(_, unacked)| channels.has(unacked.holder.channel))
             .map(|(seq, unacked)| (seq, unacked.holder))
             .collect();
         if ended {
             let answers = &mut effects.answers;
             self.waiting_gets.retain(|get| {
-                let stays = get.channel != channel;
+                let stays = !channels.has(get.channel);
                 if !stays {
                     answers.push((get.request, Answer::Got(None)));
                 }
                 stays
             });
             let had_consumers = self.consumers.len() > 0;
-            self.consumers.remove_channel(channel);
+            self.consumers.remove_all(channels);
             effects.unused |= had_consumers && self.consumers.len() == 0;
         }
         if held.is_empty() {
@@ -131,7 +131,8 @@ impl Queue {
         if self.settings.queue_type == QueueType::Quorum {
             held.sort_by_key(|(_, holder)| {
                 let age = self.last_handout.since(holder.handout);
-                (holder.number == 0, holder.number, Reverse(age))
+                let number = holder.number;
+                (holder.channel, number == 0, number, Reverse(age))
             });
         }
         let outcome = if ended {

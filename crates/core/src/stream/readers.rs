@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::{READS_MAX, StreamFilter};
 use crate::{
-    ids::{ChannelKey, ConsumerId, Seq, Timestamp},
+    ids::{Channels, ConsumerId, Seq, Timestamp},
     message::Message,
     queue::{ConsumerReport, ConsumerSettings},
 };
@@ -177,14 +177,13 @@ impl Readers {
     }
 
     /// Everything the channel holds is done with.
-    pub(super) fn release(&mut self, channel: ChannelKey, ended: bool) {
-        let numbered = |number| ConsumerId { channel, number };
+    pub(super) fn release(&mut self, channels: Channels, ended: bool) {
         let ids: Vec<ConsumerId> = self
             .by_id
-            .range(numbered(0)..=numbered(u32::MAX))
+            .range(channels.consumers())
             .map(|(id, _)| *id)
             .collect();
-        self.deliveries.retain(|_, id| id.channel != channel);
+        self.deliveries.retain(|_, id| !channels.has(id.channel));
         for id in ids {
             if ended {
                 self.remove(id);

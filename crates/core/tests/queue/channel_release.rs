@@ -1,6 +1,9 @@
 //! What a channel holds goes back when it ends or recovers.
 
-use leveret_core::queue::Command;
+use leveret_core::{
+    ids::{ChannelKey, ConsumerId},
+    queue::{Answer, Command},
+};
 
 use crate::scenario::{QueueScenario, channel, prefetch};
 
@@ -21,6 +24,36 @@ fn an_ended_channel_gives_back_everything_in_order() {
     queue.expect_redeliveries(bob, [1, 3]);
     queue.ack("1");
     queue.expect_deliveries(bob, [4]);
+}
+
+#[test]
+fn no_consumer_of_a_connection_that_is_gone_gets_what_another_one_held() {
+    let mut queue = QueueScenario::durable();
+    let alice = queue.subscribe(prefetch(1));
+    let bob = on_another_channel(alice);
+    assert_eq!(queue.ask_subscribe(bob, prefetch(0)), Answer::Subscribed);
+    let carol = queue.subscribe_paused(prefetch(0));
+    queue.publish([1]);
+    queue.expect_deliveries(alice, [1]);
+    queue.resume(bob);
+
+    queue.together(vec![Command::Disconnect {
+        connection: alice.channel.connection,
+    }]);
+    queue.expect_nothing_more();
+    assert_eq!(queue.queue().consumer_count(), 1);
+    queue.resume(carol);
+    queue.expect_redeliveries(carol, [1]);
+}
+
+const fn on_another_channel(of: ConsumerId) -> ConsumerId {
+    ConsumerId {
+        channel: ChannelKey {
+            channel: of.channel.channel + 1,
+            ..of.channel
+        },
+        number: 1,
+    }
 }
 
 #[test]
@@ -81,7 +114,7 @@ fn a_later_opening_of_the_same_number_is_another_channel() {
     let mut queue = QueueScenario::durable();
     queue.publish([1]);
     let old = channel(5);
-    let new = leveret_core::ids::ChannelKey { opening: 2, ..old };
+    let new = ChannelKey { opening: 2, ..old };
     let got = queue.ask_get_on(new, false);
     assert!(queue.take_got(got).is_some());
     queue.together(vec![Command::Release {

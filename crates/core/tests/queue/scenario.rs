@@ -412,7 +412,11 @@ impl QueueScenario {
     }
 
     #[track_caller]
-    fn ask_subscribe(&mut self, consumer: ConsumerId, settings: ConsumerSettings) -> Answer {
+    pub(crate) fn ask_subscribe(
+        &mut self,
+        consumer: ConsumerId,
+        settings: ConsumerSettings,
+    ) -> Answer {
         self.announce_consumers();
         let request = self.new_request();
         self.together(vec![Command::Subscribe {

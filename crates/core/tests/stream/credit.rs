@@ -1,6 +1,7 @@
 //! How much a reader gets before it settles.
 
 use leveret_core::{
+    ids::ConnectionId,
     queue::{Command, Outcome},
     stream::StreamStart,
 };
@@ -99,6 +100,20 @@ fn the_end_of_a_channel_ends_its_readers_and_what_they_hold() {
     assert_eq!(scenario.stream.consumer_count(), 1);
     assert_eq!(scenario.depth().unacked, 2);
     assert_eq!(scenario.take_offsets(two), [0, 1]);
+}
+
+#[test]
+fn the_end_of_a_connection_ends_its_readers() {
+    let mut scenario = StreamScenario::new();
+    scenario.publish_each(0..3);
+    let one = scenario.subscribe(1, 2, StreamStart::First);
+    scenario.subscribe(2, 2, StreamStart::First);
+    let disconnect = |connection| Command::Disconnect { connection };
+    scenario.submit(vec![disconnect(ConnectionId::new(7))]);
+    assert_eq!(scenario.stream.consumer_count(), 2);
+    scenario.submit(vec![disconnect(one.channel.connection)]);
+    assert_eq!(scenario.stream.consumer_count(), 0);
+    assert_eq!(scenario.depth().unacked, 0);
 }
 
 #[test]
