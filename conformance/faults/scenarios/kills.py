@@ -7,7 +7,7 @@ import time
 from broker import Broker
 from client import Client, Consumer, Publisher, drain
 from faults import scenario
-from history import ACK_GRACE_SECS, History
+from history import ACK_GRACE_SECS, History, some
 
 
 class Load:
@@ -168,6 +168,8 @@ def sigterm_under_load_and_twice(case):
     assert ": stopped in order" in broker.since_start(), broker.tail()
     drain(broker.port, history, "jobs")
     history.check()
+    unanswered = {found for _, _, found, _ in history.deliveries} - history.confirmed
+    assert not unanswered, f"{len(unanswered)} messages were stored and not confirmed: {some(unanswered)}"
     case.note(history.summary())
     broker.stop()
 

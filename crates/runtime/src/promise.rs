@@ -75,6 +75,8 @@ impl Payer {
                     self.metadata_stored.fetch_max(unit, Ordering::AcqRel);
                 }
                 Promise::Barrier(waiter) => {
+                    // Confirms of the same commit are out before: a stop closes connections behind a barrier.
+                    self.flush();
                     // Whoever waited may be gone with its connection.
                     let _ = waiter.send(());
                 }
