@@ -387,7 +387,7 @@ impl Reader {
                     // First, or a client that never stops sending would never hear of it.
                     Ok(()) = self.stopping.changed() => {
                         // What was read is answered before the close frame; nothing more is read.
-                        self.calls.broker.flush().await;
+                        Box::pin(self.calls.broker.flush()).await;
                         self.session.force_close(
                             ReplyCode::ConnectionForced,
                             "broker forced connection closure with reason 'shutdown'",
