@@ -499,6 +499,11 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
         self.batch.shrink();
         self.shared.inbox.shrink();
         if self.is_worth_a_flush() {
+            if !schema::has_room_for_a_flush(self.store.db()) {
+                // Busier times are not over for RocksDB.
+                self.rest_due = Some(Instant::now() + REST_AFTER);
+                return Ok(());
+            }
             let mut options = FlushOptions::default();
             options.set_wait(false);
             match self.flush(&options) {
@@ -614,7 +619,10 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
         self.write(true)?;
         self.write_mark()?;
         if self.is_worth_a_flush() {
-            self.flush(&FlushOptions::default())
+            let mut options = FlushOptions::default();
+            // Nobody writes any more whom it could hold up. Without this it waits for compactions, whatever they take.
+            options.set_allow_write_stall(true);
+            self.flush(&options)
                 .map_err(|error| self.write_error(error))?;
         }
         Ok(())

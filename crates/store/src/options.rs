@@ -53,6 +53,8 @@ pub struct Options {
 
 /// The part of the memory limit for cached blocks and unflushed writes.
 const MEMORY_SHARE: u64 = 3;
+/// As much as is worth having: with more, a backlog comes and goes no faster.
+const CACHE_BYTES: usize = 128 << 20;
 /// Less is not worth having.
 const CACHE_BYTES_MIN: usize = 24 << 20;
 /// Of `cache_bytes`, so that three of them, and as much for blocks, have room.
@@ -78,9 +80,9 @@ impl Default for Options {
             sync: SyncMode::Always,
             // Three write buffers (one filling, two being flushed), and as much again for blocks and indexes. Taken only as
             // needed: messages are read past the cache.
-            cache_bytes: 192 << 20,
-            write_buffer_bytes: 32 << 20,
-            // Two write buffers, which is when they are flushed anyway: below that, the log would force flushes before pairs had
+            cache_bytes: CACHE_BYTES,
+            write_buffer_bytes: CACHE_BYTES / WRITE_BUFFERS,
+            // Three write buffers, which is when they are flushed anyway: below that, the log would force flushes before pairs had
             // time to vanish. A start after a kill puts back what is in it, some 3 ms of CPU for each MiB.
             log_bytes_max: 64 << 20,
             // About a third of what a modest SSD writes.

@@ -17,6 +17,7 @@ use rocksdb::{
     CompactOptions, DB, DBCompressionType, DBRecoveryMode, DEFAULT_COLUMN_FAMILY_NAME, Env,
     LogLevel, WriteBufferManager,
     event_listener::{BackgroundErrorStatus, DBBackgroundErrorReason, EventListener},
+    properties::{NUM_IMMUTABLE_MEM_TABLE, PropName, num_files_at_level},
 };
 
 use crate::options::Options;
@@ -63,6 +64,13 @@ const SMALL: &str = DEFAULT_COLUMN_FAMILY_NAME;
 
 /// Write buffers of messages there are at most: one filling, the others being flushed.
 const WRITE_BUFFERS_MAX: i32 = 4;
+
+/// So many are flushed as one, so that a put in the first and its delete in the second vanish together.
+const WRITE_BUFFERS_MERGED: u64 = 2;
+
+/// Files at level 0 with which a quiet moment is not used for one more: a little less than the twenty at which RocksDB slows
+/// writers down.
+const FILES_AT_LEVEL_0_MAX: u64 = 16;
 
 /// What these held is put back into one buffer at a start after a kill, with room for how an arena divides its blocks.
 const BUFFERS_AT_START: usize = 5;
@@ -341,8 +349,7 @@ fn message_options(
     family.set_level_compaction_dynamic_level_bytes(true);
     family.set_write_buffer_size(options.write_buffer_bytes);
     family.set_max_write_buffer_number(WRITE_BUFFERS_MAX);
-    // Two flushed as one, so that a put in the first and its delete in the second vanish together.
-    family.set_min_write_buffer_number_to_merge(2);
+    family.set_min_write_buffer_number_to_merge(WRITE_BUFFERS_MERGED as i32);
     // Head of a queue that was consumed: a file half of deletes is compacted at once, not when its level is full.
     family.add_compact_on_deletion_collector_factory(4096, 2048, 0.5);
     // The same for deletes that are still in memory: one step over this many of them starts a flush.
@@ -376,6 +383,19 @@ fn cached_blocks(cache: &Cache) -> BlockBasedOptions {
     blocks.set_cache_index_and_filter_blocks_with_high_priority(true);
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
     blocks
+}
+
+/// Whether a flush could begin now. Otherwise RocksDB makes its caller wait until it could, also one that is not to wait for its end:
+/// for flushes under way, and for compactions when many files lie at level 0, which on a slow disk may take minutes.
+pub(crate) fn has_room_for_a_flush(db: &DB) -> bool {
+    let count = |table: Table, property: &PropName| {
+        let value = db.property_int_value_cf(&table.family(db), property);
+        value.ok().flatten().unwrap_or(0)
+    };
+    // A closed buffer of the small family is one of two, and being flushed.
+    count(Table::Meta, NUM_IMMUTABLE_MEM_TABLE) == 0
+        && count(Table::Messages, NUM_IMMUTABLE_MEM_TABLE) < WRITE_BUFFERS_MERGED
+        && count(Table::Messages, &num_files_at_level(0)) < FILES_AT_LEVEL_0_MAX
 }
 
 /// How a range is compacted whose rows are all deleted: down to the last level, or the deletes would stay there.
