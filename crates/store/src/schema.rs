@@ -66,7 +66,7 @@ const SMALL: &str = DEFAULT_COLUMN_FAMILY_NAME;
 const WRITE_BUFFERS_MAX: i32 = 4;
 
 /// So many are flushed as one, so that a put in the first and its delete in the second vanish together.
-const WRITE_BUFFERS_MERGED: u64 = 2;
+const WRITE_BUFFERS_MERGED: u8 = 2;
 
 /// Files at level 0 with which a quiet moment is not used for one more: a little less than the twenty at which RocksDB slows
 /// writers down.
@@ -349,7 +349,7 @@ fn message_options(
     family.set_level_compaction_dynamic_level_bytes(true);
     family.set_write_buffer_size(options.write_buffer_bytes);
     family.set_max_write_buffer_number(WRITE_BUFFERS_MAX);
-    family.set_min_write_buffer_number_to_merge(WRITE_BUFFERS_MERGED as i32);
+    family.set_min_write_buffer_number_to_merge(i32::from(WRITE_BUFFERS_MERGED));
     // Head of a queue that was consumed: a file half of deletes is compacted at once, not when its level is full.
     family.add_compact_on_deletion_collector_factory(4096, 2048, 0.5);
     // The same for deletes that are still in memory: one step over this many of them starts a flush.
@@ -394,7 +394,7 @@ pub(crate) fn has_room_for_a_flush(db: &DB) -> bool {
     };
     // A closed buffer of the small family is one of two, and being flushed.
     count(Table::Meta, NUM_IMMUTABLE_MEM_TABLE) == 0
-        && count(Table::Messages, NUM_IMMUTABLE_MEM_TABLE) < WRITE_BUFFERS_MERGED
+        && count(Table::Messages, NUM_IMMUTABLE_MEM_TABLE) < u64::from(WRITE_BUFFERS_MERGED)
         && count(Table::Messages, &num_files_at_level(0)) < FILES_AT_LEVEL_0_MAX
 }
 
