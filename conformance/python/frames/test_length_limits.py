@@ -55,7 +55,7 @@ def test_bytes_are_counted_too(channel, name, kind):
 
 
 def test_properties_are_not_counted(channel, name):
-    # Of classic queues; quorum queues of RabbitMQ count them.
+    # Of classic queues.
     queue = _queue(channel, name, x_max_length_bytes=10)
     channel.publish_all("", queue, ["aaaa", "bbbb"], {"headers": {"long": "x" * 100}, "message_id": "m" * 50})
     assert channel.depth(queue) == 2
@@ -208,3 +208,51 @@ def test_the_highest_priority_is_dropped_first(channel, name, kind):
         channel.publish_all("", queue, [body], {"priority": priority})
     channel.expect_depth(queue, 3)
     assert sorted(channel.drain(queue)) == ["low", "middle", "new"]
+
+
+# --- what counts in a quorum queue: a body, and the properties as they were published
+
+_PROPERTIES = pytest.mark.parametrize(
+    "properties, size",
+    [
+        ({}, 2),
+        ({"delivery_mode": 2}, 3),
+        ({"message_id": "m" * 10, "expiration": "600000"}, 2 + 11 + 7),
+        ({"headers": {"k": "v"}}, 2 + 4 + 8),
+        ({"headers": {"k": "v", "BCC": ["nobody"]}}, 2 + 4 + 8),
+        ({"headers": {"x-death": "mine"}}, 2 + 4 + 17),
+    ],
+    ids=["none", "mode", "strings", "headers", "bcc", "x-death"],
+)
+
+
+def _quorum_queues_around(channel, name, size) -> tuple[str, str]:
+    """One that has just enough room for this many bytes, and one that has not."""
+    return tuple(_queue(channel, name, "quorum", x_max_length_bytes=limit) for limit in (size, size - 1))
+
+
+@_PROPERTIES
+def test_properties_count_in_a_quorum_queue(channel, name, properties, size):
+    wide, narrow = _quorum_queues_around(channel, name, size + 4)
+    channel.publish_all("", wide, ["body"], properties)
+    channel.publish_all("", narrow, ["body"], properties)
+    assert channel.drain(narrow) == []
+    assert channel.drain(wide) == ["body"]
+
+
+@_PROPERTIES
+def test_a_dead_letter_counts_in_a_quorum_queue_as_it_was_published(channel, name, properties, size):
+    for kind in ("classic", "quorum"):
+        wide, narrow = _quorum_queues_around(channel, name, size + 4)
+        for queue in (narrow, wide):
+            source = _queue(channel, name, kind, x_dead_letter_exchange="", x_dead_letter_routing_key=queue)
+            channel.publish_all("", source, ["body"], properties)
+            channel.reject(channel.await_message(source, no_ack=False).delivery_tag, requeue=False)
+        channel.expect_depth(wide, 1)
+        last = _queue(channel, name, kind, x_dead_letter_exchange="", x_dead_letter_routing_key=narrow)
+        channel.publish_all("", last, [""], {})
+        # Behind the one that had no room.
+        channel.reject(channel.await_message(last, no_ack=False).delivery_tag, requeue=False)
+        channel.expect_depth(narrow, 1)
+        assert channel.drain(narrow) == [""]
+        assert channel.drain(wide) == ["body"]

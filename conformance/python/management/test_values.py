@@ -76,7 +76,6 @@ OTHERWISE = {
     r"(node|nodes\[0\])\.(context_switches|gc_\w+)": "figures of the Erlang machine",
     r".*\.idle_since": "told some seconds after the last use, and not at once",
     r".*queue.*\.(message_bytes_ram|messages_(ready_)?ram)": "which messages are in memory is each broker's own",
-    r".*queues.*\.message_bytes\w*|quorum queue\.message_bytes\w*": "RabbitMQ counts headers in quorum queues",
     r".*\.publishers": "of single quorum queues they are not counted",
     r"queues without statistics\[\d\]\.(exclusive|totals|type_specific)": "left-overs of RabbitMQ's formatting",
     r".*\.properties_key": "a hash that clients give back as they got it",

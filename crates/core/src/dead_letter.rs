@@ -96,6 +96,7 @@ impl DeadMessage {
             has_died: true,
             was_delivered: death.was_delivered,
             keys_replaced: message.life().keys_replaced || to.routing_key.is_some(),
+            published_properties_len: message.published_properties_len(),
         };
         Some(Self {
             message: Message::with_hidden_keys(parts, life, &hidden_keys),

@@ -299,7 +299,7 @@ impl Delay {
             return;
         }
         self.state.messages += 1;
-        self.state.body_bytes += message.body().len() as u64;
+        self.state.message_bytes += message.body().len() as u64;
         self.is_state_stale = true;
         effects.promises.extend(confirm);
         effects.writes.push(Write::Put {
@@ -362,7 +362,7 @@ impl Delay {
     }
 
     fn sent(&mut self, seq: Seq, effects: &mut Effects) {
-        let Some(body_bytes) = self.leaving.remove(&seq) else {
+        let Some(message_bytes) = self.leaving.remove(&seq) else {
             return;
         };
         if let Some(read) = &mut self.read {
@@ -370,7 +370,7 @@ impl Delay {
         }
         if self.durable {
             self.state.messages -= 1;
-            self.state.body_bytes -= body_bytes;
+            self.state.message_bytes -= message_bytes;
             self.is_state_stale = true;
             effects.writes.push(Write::Forget {
                 queue: self.id,
@@ -452,7 +452,7 @@ impl Delay {
         self.horizon = None;
         self.later = 0;
         self.state.messages = 0;
-        self.state.body_bytes = 0;
+        self.state.message_bytes = 0;
     }
 
     /// Nothing is stored before this position.

@@ -1,6 +1,6 @@
 //! A message as it was published: never changed afterwards, cheap to clone.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, num::NonZeroU32, sync::Arc};
 
 use bytes::Bytes;
 use leveret_wire::{
@@ -46,6 +46,8 @@ pub struct Life {
     pub was_delivered: bool,
     /// A queue it died in gave it a routing key of its own: its copies, which still stand in its headers, count no more.
     pub keys_replaced: bool,
+    /// How long the properties were that it was published with, if the broker has written others since.
+    pub published_properties_len: Option<NonZeroU32>,
 }
 
 /// What a message is made of.
@@ -99,7 +101,11 @@ impl Message {
             persistent: self.is_persistent(),
             priority: self.priority(),
         };
-        Self::with_hidden_keys(parts, self.life(), &hidden)
+        let life = Life {
+            published_properties_len: self.published_properties_len(),
+            ..self.life()
+        };
+        Self::with_hidden_keys(parts, life, &hidden)
     }
 
     /// Builds a message that was routed by the keys of a `BCC` header too, which only the broker knows; see
@@ -239,6 +245,20 @@ impl Message {
     #[must_use]
     pub fn life(&self) -> Life {
         self.0.life
+    }
+
+    /// How long the properties were that it was published with; see [`Life::published_properties_len`].
+    #[must_use]
+    pub fn published_properties_len(&self) -> Option<NonZeroU32> {
+        let published = self.0.life.published_properties_len;
+        published.or_else(|| NonZeroU32::new(self.0.properties_len))
+    }
+
+    /// Bytes of the properties it was published with, and of its body.
+    #[must_use]
+    pub fn published_bytes(&self) -> u64 {
+        let properties = self.published_properties_len();
+        properties.map_or(0, |len| len.get().into()) + self.body().len() as u64
     }
 
     /// Bytes this message keeps in memory, about: everything it carries and its own entry.

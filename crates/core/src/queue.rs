@@ -154,8 +154,8 @@ pub struct Queue {
     ready: Line<Spot, Ready>,
     /// The stored ones of `ready`.
     window: Window,
-    /// Body bytes of `ready`.
-    ready_body_bytes: u64,
+    /// Bytes of `ready`, as [`Self::message_bytes`] counts them.
+    ready_message_bytes: u64,
     /// Memory of those of `ready` that are nowhere else.
     transient_bytes: usize,
     /// Transient messages are to be stored.
@@ -189,8 +189,8 @@ pub struct Queue {
     sinking: BTreeMap<Seq, Sinking>,
     /// Dead messages that nobody else has yet.
     dying: BTreeMap<Seq, Ready>,
-    /// Body bytes of both.
-    dying_body_bytes: u64,
+    /// Bytes of both.
+    dying_message_bytes: u64,
     /// Those of them that were refused, of a queue that keeps such.
     stranded: Option<Box<Stranded>>,
     /// Those that have arrived elsewhere while rows were being read, and may come back with them.
@@ -239,7 +239,7 @@ impl Queue {
             settings: QueueSettings::default(),
             ready: Line::new(),
             window: Window::default(),
-            ready_body_bytes: 0,
+            ready_message_bytes: 0,
             transient_bytes: 0,
             is_memory_short: false,
             spilled: Spilled::default(),
@@ -258,7 +258,7 @@ impl Queue {
             lowest_turned: Seq::default(),
             sinking: BTreeMap::new(),
             dying: BTreeMap::new(),
-            dying_body_bytes: 0,
+            dying_message_bytes: 0,
             stranded: None,
             arrived: BTreeSet::new(),
             consumers: Consumers::default(),
@@ -291,6 +291,11 @@ impl Queue {
         }
         if settings.queue_type == QueueType::Quorum {
             self.consumers.leave_when_filled();
+        }
+        if settings.queue_type == QueueType::Quorum {
+            // What is stored already came to a former build, if properties do not count yet.
+            let next = self.state.next;
+            self.state.properties_count_from.get_or_insert(next);
         }
         self.settings = settings;
         self.set_retry();
@@ -524,37 +529,28 @@ impl Queue {
     }
 
     fn check_counters(&self) -> Result<(), String> {
-        let unacked = self.unacked.values();
-        let unacked = unacked.filter_map(|unacked| unacked.held.whole());
-        let in_memory = self.ready.values().chain(unacked);
-        let in_memory = in_memory.chain(self.dying.values());
-        let in_memory = in_memory.chain(self.waiting().map(|(_, ready)| ready));
-        let (mut messages, mut body_bytes) = (self.cold.messages(), self.cold.body_bytes());
+        let (mut messages, mut message_bytes) = (self.cold.messages(), self.cold.message_bytes());
         for stub in self.stubs() {
             messages += 1;
-            body_bytes += stub.body_bytes();
+            message_bytes += stub.message_bytes();
         }
-        for stored in in_memory.filter(|ready| ready.stored) {
+        for (seq, ready) in self.in_memory().filter(|(_, ready)| ready.stored) {
             messages += 1;
-            body_bytes += stored.message.body().len() as u64;
+            message_bytes += self.message_bytes(seq, &ready.message);
         }
-        if (messages, body_bytes) != (self.state.messages, self.state.body_bytes) {
+        if (messages, message_bytes) != (self.state.messages, self.state.message_bytes) {
             return Err(format!(
-                "{messages} messages of {body_bytes} bytes are stored, counted are {:?}",
+                "{messages} messages of {message_bytes} bytes are stored, counted are {:?}",
                 self.state
             ));
         }
-        let in_memory = self.unacked.values();
-        let in_memory = in_memory.filter_map(|unacked| unacked.held.whole());
-        let in_memory = in_memory.chain(self.ready.values());
-        let in_memory = in_memory.chain(self.dying.values());
-        let in_memory = in_memory.chain(self.waiting().map(|(_, ready)| ready));
         let mut spilled = self.cold.spilled();
         for stub in self.stubs() {
             spilled.add_all(stub.spilled());
         }
-        for ready in in_memory.filter(|ready| ready.stored && !self.keeps(&ready.message)) {
-            spilled.add(ready.message.body().len() as u64);
+        let stored = self.in_memory().filter(|(_, ready)| ready.stored);
+        for (seq, ready) in stored.filter(|(_, ready)| !self.keeps(&ready.message)) {
+            spilled.add(self.message_bytes(seq, &ready.message));
         }
         if spilled != self.spilled {
             return Err(format!(
@@ -573,12 +569,13 @@ impl Queue {
             .ready
             .values()
             .fold(Window::default(), |window, ready| window.with(ready));
-        let bodies = self
-            .ready
-            .values()
-            .map(|ready| ready.message.body().len() as u64);
-        if bodies.sum::<u64>() != self.ready_body_bytes {
-            return Err(format!("{} ready bytes are counted", self.ready_body_bytes));
+        let ready = self.ready.iter();
+        let bytes = ready.map(|(spot, ready)| self.message_bytes(spot.seq, &ready.message));
+        if bytes.sum::<u64>() != self.ready_message_bytes {
+            return Err(format!(
+                "{} ready bytes are counted",
+                self.ready_message_bytes
+            ));
         }
         if window != self.window {
             return Err(format!(
@@ -587,6 +584,15 @@ impl Queue {
             ));
         }
         Ok(())
+    }
+
+    /// Every message whose body is in memory.
+    fn in_memory(&self) -> impl Iterator<Item = (Seq, &Ready)> {
+        let ready = self.ready.iter().map(|(spot, ready)| (spot.seq, ready));
+        let unacked = self.unacked.iter();
+        let unacked = unacked.filter_map(|(seq, unacked)| Some((seq, unacked.held.whole()?)));
+        let dying = self.dying.iter().map(|(&seq, ready)| (seq, ready));
+        ready.chain(unacked).chain(dying).chain(self.waiting())
     }
 
     fn check_places(&self) -> Result<(), String> {
@@ -673,13 +679,22 @@ impl Queue {
         Spot::in_order(Spot::LAST_CLASS - priority, seq)
     }
 
+    /// What a message counts, to the limits and for whoever looks: its body, and in a quorum queue the properties it was
+    /// published with, as RabbitMQ has it.
+    fn message_bytes(&self, seq: Seq, message: &Message) -> u64 {
+        match self.state.properties_count_from {
+            Some(from) if seq >= from => message.published_bytes(),
+            Some(_) | None => message.body().len() as u64,
+        }
+    }
+
     fn insert_ready(&mut self, spot: Spot, ready: Ready) {
         if ready.due != Timestamp::NEVER {
             self.due.insert((ready.due, spot));
         }
         self.window = self.window.with(&ready);
         self.transient_bytes += spill::memory_of(&ready);
-        self.ready_body_bytes += ready.message.body().len() as u64;
+        self.ready_message_bytes += self.message_bytes(spot.seq, &ready.message);
         self.ready.insert(spot, ready);
     }
 
@@ -692,7 +707,7 @@ impl Queue {
     fn left_ready(&mut self, spot: Spot, ready: &Ready) {
         self.window = self.window.without(ready);
         self.transient_bytes -= spill::memory_of(ready);
-        self.ready_body_bytes -= ready.message.body().len() as u64;
+        self.ready_message_bytes -= self.message_bytes(spot.seq, &ready.message);
         if ready.due != Timestamp::NEVER {
             self.due.remove(&(ready.due, spot));
         }
@@ -706,12 +721,12 @@ impl Queue {
         if !ready.stored {
             return;
         }
-        let body_bytes = ready.message.body().len() as u64;
+        let message_bytes = self.message_bytes(spot.seq, &ready.message);
         let mut spilled = Spilled::default();
         if !self.keeps(&ready.message) {
-            spilled.add(body_bytes);
+            spilled.add(message_bytes);
         }
-        self.count_forgotten(1, body_bytes, spilled);
+        self.count_forgotten(1, message_bytes, spilled);
         effects.writes.push(Write::Forget {
             queue: self.id,
             priority: spot.priority(),
@@ -720,9 +735,9 @@ impl Queue {
     }
 
     /// Of these, `spilled` were not kept.
-    fn count_forgotten(&mut self, messages: u64, body_bytes: u64, spilled: Spilled) {
+    fn count_forgotten(&mut self, messages: u64, message_bytes: u64, spilled: Spilled) {
         self.state.messages -= messages;
-        self.state.body_bytes -= body_bytes;
+        self.state.message_bytes -= message_bytes;
         self.spilled.remove(spilled);
         self.is_state_stale = true;
     }

@@ -234,8 +234,10 @@ pub struct QueueState {
     pub next: Seq,
     /// Stored rows, ready or unacked.
     pub messages: u64,
-    /// Body bytes of these rows.
-    pub body_bytes: u64,
+    /// Bytes of these rows, as the queue counts them.
+    pub message_bytes: u64,
+    /// Where properties count as well as bodies, from this position on: messages before it came when they did not.
+    pub properties_count_from: Option<Seq>,
     /// Messages below this position may have been handed to somebody.
     pub delivered_below: Seq,
     /// Somebody may have been handed any message: there were consumers or gets since the queue was

@@ -86,7 +86,7 @@ pub const SEGMENT_STARTS: u8 = 1;
 pub struct Stream {
     id: QueueId,
     settings: StreamSettings,
-    /// Counters as they will be stored: `head` is the first offset of the log, and `body_bytes` are
+    /// Counters as they will be stored: `head` is the first offset of the log, and `message_bytes` are
     /// all bytes of its rows.
     state: QueueState,
     /// Rows changed since the counters were last written.
@@ -277,10 +277,10 @@ impl Stream {
             },
             consumers: self.consumer_count(),
             counters: self.counters,
-            ready_bytes: self.state.body_bytes,
+            ready_bytes: self.state.message_bytes,
             ready_in_memory: self.rows_in_memory() as u64,
             stored: self.state.messages,
-            stored_bytes: self.state.body_bytes,
+            stored_bytes: self.state.message_bytes,
             last_active: self.now,
             oldest_ready: oldest,
             segments,
@@ -385,7 +385,7 @@ impl Stream {
         self.tail = Tail::starting_at(self.state.next);
         self.segments = Segments::default();
         self.state.messages = 0;
-        self.state.body_bytes = 0;
+        self.state.message_bytes = 0;
         effects
             .writes
             .push(Write::Meta(MetaChange::DeleteQueue(self.id)));

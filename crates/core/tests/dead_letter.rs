@@ -86,16 +86,10 @@ fn the_first_death_is_told_in_full() {
     };
     let life = Life {
         expiration_millis: Some(60),
-        has_died: false,
-        was_delivered: false,
-        keys_replaced: false,
+        ..Life::default()
     };
-    let dead = die(
-        &published(&properties, life),
-        "q",
-        DeathReason::Expired,
-        None,
-    );
+    let first = published(&properties, life);
+    let dead = die(&first, "q", DeathReason::Expired, None);
     let death = FieldTable::new()
         .with("original-expiration", text("60"))
         .with("count", FieldValue::Long(1))
@@ -131,12 +125,12 @@ fn the_first_death_is_told_in_full() {
         (true, Some(3))
     );
     let life = Life {
-        expiration_millis: None,
         has_died: true,
-        was_delivered: false,
-        keys_replaced: false,
+        published_properties_len: first.published_properties_len(),
+        ..Life::default()
     };
     assert_eq!(message.life(), life);
+    assert_eq!(message.published_bytes(), first.published_bytes());
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! A message gives back what it was made of, and copies only what is small.
 
+use std::num::NonZeroU32;
+
 use bytes::Bytes;
 use leveret_core::message::{Life, Message, MessageParts, SHARED_BODY_MIN};
 use leveret_wire::value::ShortString;
@@ -124,7 +126,13 @@ fn with_other_properties_all_else_stays() {
         assert_eq!(other.exchange(), message.exchange());
         assert_eq!(other.routing_key(), message.routing_key());
         assert_eq!(other.body(), message.body());
-        assert_eq!(other.life(), message.life());
+        let life = Life {
+            published_properties_len: NonZeroU32::new(7),
+            ..life
+        };
+        assert_eq!(other.life(), life);
+        assert_eq!(other.published_bytes(), message.published_bytes());
+        assert_eq!(other.with_properties(b"\0\0").life(), life);
         assert_eq!(other.hidden_keys().collect::<Vec<_>>(), hidden);
         assert!(other.is_persistent() && other.priority() == Some(3));
     }

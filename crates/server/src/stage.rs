@@ -511,9 +511,7 @@ impl Routable for Published<'_> {
 fn message_of(publish: &Publish) -> Message {
     let life = Life {
         expiration_millis: publish.expiration_millis,
-        has_died: false,
-        was_delivered: false,
-        keys_replaced: false,
+        ..Life::default()
     };
     let parts = MessageParts {
         exchange: publish.exchange.as_bytes(),

@@ -238,7 +238,7 @@ struct Counted {
     first: Option<u64>,
     last: u64,
     messages: u64,
-    body_bytes: u64,
+    message_bytes: u64,
 }
 
 impl Repair<'_> {
@@ -418,6 +418,7 @@ impl Repair<'_> {
                 Ok(())
             }
             Ok((_, message)) => {
+                let properties_count = self.properties_count(place.queue);
                 let counted = self.counted.entry(place.queue).or_default();
                 let seq = place.seq.get();
                 counted.first = Some(counted.first.map_or(seq, |first| first.min(seq)));
@@ -425,7 +426,10 @@ impl Repair<'_> {
                 // Where a segment of a stream begins is no message.
                 if place.priority != SEGMENT_STARTS || !self.streams.contains(&place.queue) {
                     counted.messages += 1;
-                    counted.body_bytes += message.body().len() as u64;
+                    counted.message_bytes += match properties_count {
+                        true => message.published_bytes(),
+                        false => message.body().len() as u64,
+                    };
                 }
                 if let Some(attempts) = self.attempts.remove(&(place.queue, place.seq)) {
                     let key = attempts_key(place.queue, place.seq);
@@ -434,6 +438,11 @@ impl Repair<'_> {
                 self.put(Table::Messages, key, value)
             }
         }
+    }
+
+    /// Whether it is a quorum queue, which counts the properties of its messages too.
+    fn properties_count(&self, queue: QueueId) -> bool {
+        self.keeping_all.contains(&queue) && !self.streams.contains(&queue)
     }
 
     /// The first position behind this one from which rows can be read, found by doubling and halving.
@@ -529,7 +538,8 @@ impl Repair<'_> {
                     .map_or(next, Seq::new),
                 next,
                 messages: counted.map_or(0, |counted| counted.messages),
-                body_bytes: counted.map_or(0, |counted| counted.body_bytes),
+                message_bytes: counted.map_or(0, |counted| counted.message_bytes),
+                properties_count_from: self.properties_count(*id).then_some(Seq::new(0)),
                 delivered_below: next,
                 consumed: true,
                 spilled: false,

@@ -101,13 +101,13 @@ impl fmt::Display for StorageStat {
             "{} exchanges, {} bindings",
             self.exchanges, self.bindings
         )?;
-        writeln!(f, "{:>12} {:>16}  queue", "messages", "body bytes")?;
+        writeln!(f, "{:>12} {:>16}  queue", "messages", "bytes")?;
         for (queue, state) in &self.queues {
             writeln!(
                 f,
                 "{:>12} {:>16}  {} {}",
                 state.messages,
-                state.body_bytes,
+                state.message_bytes,
                 queue.vhost.to_string().escape_debug(),
                 queue.name.to_string().escape_debug()
             )?;
@@ -117,13 +117,17 @@ impl fmt::Display for StorageStat {
                 f,
                 "{:>12} {:>16}  {} {}, waiting on the exchange",
                 state.messages,
-                state.body_bytes,
+                state.message_bytes,
                 vhost.to_string().escape_debug(),
                 exchange.to_string().escape_debug()
             )?;
         }
         let messages: u64 = self.queues.iter().map(|(_, state)| state.messages).sum();
-        let bytes: u64 = self.queues.iter().map(|(_, state)| state.body_bytes).sum();
+        let bytes: u64 = self
+            .queues
+            .iter()
+            .map(|(_, state)| state.message_bytes)
+            .sum();
         write!(
             f,
             "{messages:>12} {bytes:>16}  in {} queues",

@@ -48,7 +48,7 @@ fn everything_whole_is_there_and_may_have_been_delivered() {
     };
     let state = of(QUEUE);
     assert_eq!((state.head, state.next), (Seq::new(0), Seq::new(3)));
-    assert_eq!((state.messages, state.body_bytes), (2, 7));
+    assert_eq!((state.messages, state.message_bytes), (2, 7));
     assert!(state.consumed && state.delivered_below == Seq::new(3));
     assert_eq!(of(lost).messages, 2);
     assert_eq!(broker.recovered.next_queue_id, QueueId::new(8));
@@ -132,7 +132,7 @@ fn what_is_counted_of_messages_goes_with_them() {
 
 #[test]
 fn quorum_queues_and_streams_keep_what_is_not_persistent() {
-    for queue_type in ["quorum", "stream"] {
+    for (queue_type, message_bytes) in [("quorum", 5), ("stream", 3)] {
         let dir = data_dir();
         let mut broker = Broker::open(dir.path());
         let queue = QueueRecord {
@@ -166,7 +166,11 @@ fn quorum_queues_and_streams_keep_what_is_not_persistent() {
         let broker = Broker::open(dir.path());
         assert_eq!(broker.bodies(QUEUE), ["one"]);
         let state = broker.recovered.queues[0].1;
-        assert_eq!((state.messages, state.body_bytes), (1, 3), "{queue_type}");
+        assert_eq!(
+            (state.messages, state.message_bytes),
+            (1, message_bytes),
+            "{queue_type}"
+        );
         let marks = broker.read_in_pages(QUEUE, SEGMENT_STARTS, 10).len();
         assert_eq!(marks, usize::from(queue_type == "stream"));
     }

@@ -97,14 +97,14 @@ pub(super) struct ColdRange {
     /// Behind the last one.
     pub(super) until: Seq,
     pub(super) messages: u64,
-    pub(super) body_bytes: u64,
+    pub(super) message_bytes: u64,
     /// Of these, what ends with the process.
     pub(super) spilled: Spilled,
 }
 
 impl ColdRange {
     /// One message.
-    const fn of(spot: Spot, body_bytes: u64) -> Self {
+    const fn of(spot: Spot, message_bytes: u64) -> Self {
         Self {
             class: spot.class(),
             last_class: spot.class(),
@@ -112,11 +112,11 @@ impl ColdRange {
             from: spot.seq,
             until: spot.seq.next(),
             messages: 1,
-            body_bytes,
+            message_bytes,
             // A queue with priorities does not spill.
             spilled: Spilled {
                 messages: 0,
-                body_bytes: 0,
+                message_bytes: 0,
             },
         }
     }
@@ -155,37 +155,37 @@ impl ColdRange {
         self.first().is_some_and(|first| spot >= first) && spot.seq < self.until
     }
 
-    fn push(&mut self, seq: Seq, body_bytes: u64, is_kept: bool) {
+    fn push(&mut self, seq: Seq, message_bytes: u64, is_kept: bool) {
         if self.is_empty() {
             self.from = seq;
         }
         self.until = seq.next();
         self.messages += 1;
-        self.body_bytes += body_bytes;
+        self.message_bytes += message_bytes;
         if !is_kept {
-            self.spilled.add(body_bytes);
+            self.spilled.add(message_bytes);
         }
     }
 
-    fn remove(&mut self, body_bytes: u64, is_kept: bool) {
+    fn remove(&mut self, message_bytes: u64, is_kept: bool) {
         self.messages -= 1;
-        self.body_bytes -= body_bytes;
+        self.message_bytes -= message_bytes;
         if !is_kept {
             self.spilled.remove(Spilled {
                 messages: 1,
-                body_bytes,
+                message_bytes,
             });
         }
     }
 
     /// The message at its start comes into memory; `false` when it is not in it.
-    fn take_first(&mut self, seq: Seq, body_bytes: u64, is_kept: bool) -> bool {
+    fn take_first(&mut self, seq: Seq, message_bytes: u64, is_kept: bool) -> bool {
         // A purge may have emptied it, or moved its start, while the rows were read.
         if self.is_empty() || seq < self.from {
             return false;
         }
         self.from = seq.next();
-        self.remove(body_bytes, is_kept);
+        self.remove(message_bytes, is_kept);
         true
     }
 
@@ -218,7 +218,7 @@ pub(super) struct Cold {
     returned: Returned,
     /// In all ranges, and returned.
     messages: u64,
-    body_bytes: u64,
+    message_bytes: u64,
     /// What was asked for; the answer is still to come.
     asked: Option<Asked>,
     /// Messages left it from its middle. Until the store has forgotten them it shows them among the others.
@@ -249,17 +249,17 @@ impl Cold {
                 from: stored.head,
                 until: stored.next,
                 messages: stored.messages,
-                body_bytes: stored.body_bytes,
+                message_bytes: stored.message_bytes,
                 spilled: Spilled {
                     messages: 0,
-                    body_bytes: 0,
+                    message_bytes: 0,
                 },
             },
             levels: BTreeMap::new(),
             has_priorities: false,
             returned: Returned::new(),
             messages: stored.messages,
-            body_bytes: stored.body_bytes,
+            message_bytes: stored.message_bytes,
             asked: None,
             has_gaps: false,
         }
@@ -269,8 +269,8 @@ impl Cold {
         self.messages
     }
 
-    pub(super) const fn body_bytes(&self) -> u64 {
-        self.body_bytes
+    pub(super) const fn message_bytes(&self) -> u64 {
+        self.message_bytes
     }
 
     /// Those that end with the process.
@@ -288,7 +288,7 @@ impl Cold {
     /// A message comes back whose body is on disk only.
     pub(super) fn put_back(&mut self, spot: Spot, stub: Stub) {
         self.messages += 1;
-        self.body_bytes += stub.body_bytes();
+        self.message_bytes += stub.message_bytes();
         self.returned.insert(spot, stub);
     }
 
@@ -296,13 +296,13 @@ impl Cold {
     pub(super) fn take_returned(&mut self, spot: Spot) -> Option<Stub> {
         let stub = self.returned.remove(spot)?;
         self.messages -= 1;
-        self.body_bytes -= stub.body_bytes();
+        self.message_bytes -= stub.message_bytes();
         Some(stub)
     }
 
     pub(super) fn take_all_returned(&mut self) -> Vec<(Spot, Stub)> {
         self.messages -= self.returned.len();
-        self.body_bytes -= self.returned.body_bytes();
+        self.message_bytes -= self.returned.message_bytes();
         self.returned.take_all()
     }
 
@@ -402,19 +402,19 @@ impl Cold {
     }
 
     /// A message behind all others of its class.
-    pub(super) fn push(&mut self, spot: Spot, body_bytes: u64, is_kept: bool) {
+    pub(super) fn push(&mut self, spot: Spot, message_bytes: u64, is_kept: bool) {
         // What left before stands before this message, where nothing is read any more.
         self.has_gaps &= !self.is_empty();
         self.messages += 1;
-        self.body_bytes += body_bytes;
+        self.message_bytes += message_bytes;
         if !self.has_priorities {
-            self.range.push(spot.seq, body_bytes, is_kept);
+            self.range.push(spot.seq, message_bytes, is_kept);
             return;
         }
         self.levels
             .entry(spot.class())
-            .and_modify(|level| level.push(spot.seq, body_bytes, is_kept))
-            .or_insert_with(|| ColdRange::of(spot, body_bytes));
+            .and_modify(|level| level.push(spot.seq, message_bytes, is_kept))
+            .or_insert_with(|| ColdRange::of(spot, message_bytes));
     }
 
     pub(super) const fn ask(&mut self, asked: Asked) {
@@ -422,7 +422,7 @@ impl Cold {
     }
 
     /// A message somewhere in it is gone; whether it had come back.
-    pub(super) fn remove(&mut self, spot: Spot, body_bytes: u64, is_kept: bool) -> bool {
+    pub(super) fn remove(&mut self, spot: Spot, message_bytes: u64, is_kept: bool) -> bool {
         if self.take_returned(spot).is_some() {
             return true;
         }
@@ -430,15 +430,15 @@ impl Cold {
         let level = self.levels.get_mut(&spot.class());
         match level.filter(|level| level.covers(spot)) {
             Some(level) => {
-                level.remove(body_bytes, is_kept);
+                level.remove(message_bytes, is_kept);
                 if level.is_empty() {
                     self.levels.remove(&spot.class());
                 }
             }
-            None => self.range.remove(body_bytes, is_kept),
+            None => self.range.remove(message_bytes, is_kept),
         }
         self.messages -= 1;
-        self.body_bytes -= body_bytes;
+        self.message_bytes -= message_bytes;
         false
     }
 
@@ -451,10 +451,10 @@ impl Cold {
             taken.push(self.range);
         }
         self.range.messages = 0;
-        self.range.body_bytes = 0;
+        self.range.message_bytes = 0;
         self.range.spilled = Spilled::default();
         self.messages = 0;
-        self.body_bytes = 0;
+        self.message_bytes = 0;
         taken
     }
 
@@ -467,11 +467,17 @@ impl Cold {
     }
 
     /// The message at the start of a range comes into memory; `false` when it is not in the range.
-    fn take_first(&mut self, class: Option<u8>, seq: Seq, body_bytes: u64, is_kept: bool) -> bool {
+    fn take_first(
+        &mut self,
+        class: Option<u8>,
+        seq: Seq,
+        message_bytes: u64,
+        is_kept: bool,
+    ) -> bool {
         let Some(range) = self.asked_range(class) else {
             return false;
         };
-        if !range.take_first(seq, body_bytes, is_kept) {
+        if !range.take_first(seq, message_bytes, is_kept) {
             return false;
         }
         let is_empty = range.is_empty();
@@ -479,7 +485,7 @@ impl Cold {
             self.levels.remove(&class);
         }
         self.messages -= 1;
-        self.body_bytes -= body_bytes;
+        self.message_bytes -= message_bytes;
         true
     }
 
@@ -496,13 +502,13 @@ impl Cold {
         }
         let missing = *range;
         range.messages = 0;
-        range.body_bytes = 0;
+        range.message_bytes = 0;
         range.spilled = Spilled::default();
         if let Some(class) = class {
             self.levels.remove(&class);
         }
         self.messages -= missing.messages;
-        self.body_bytes -= missing.body_bytes;
+        self.message_bytes -= missing.message_bytes;
         (missing.messages > 0).then_some(missing)
     }
 }
@@ -602,8 +608,8 @@ impl Queue {
                 continue;
             }
             let is_kept = self.keeps(&row.message);
-            let body_bytes = row.message.body().len() as u64;
-            if !self.cold.take_first(class, row.seq, body_bytes, is_kept) {
+            let message_bytes = self.message_bytes(row.seq, &row.message);
+            if !self.cold.take_first(class, row.seq, message_bytes, is_kept) {
                 continue;
             }
             if row.seq < self.restored_until {
@@ -638,7 +644,7 @@ impl Queue {
                 self.drop_cold_retrying();
                 self.forget_lost_attempts(effects);
             }
-            self.count_forgotten(missing.messages, missing.body_bytes, missing.spilled);
+            self.count_forgotten(missing.messages, missing.message_bytes, missing.spilled);
             effects.missing += missing.messages;
         }
         self.forget_leftovers(effects);

@@ -66,7 +66,7 @@ impl Queue {
                 taken_by: Box::default(),
             });
         }
-        self.dying_body_bytes += ready.message.body().len() as u64;
+        self.dying_message_bytes += self.message_bytes(spot.seq, &ready.message);
         self.dying.insert(spot.seq, ready);
     }
 
@@ -75,7 +75,7 @@ impl Queue {
         let Some(ready) = self.dying.remove(&seq) else {
             return;
         };
-        self.dying_body_bytes -= ready.message.body().len() as u64;
+        self.dying_message_bytes -= self.message_bytes(seq, &ready.message);
         if self.settings.dead_letter_at_least_once {
             effects.deaths.taken += 1;
         }
@@ -163,15 +163,20 @@ impl Queue {
     }
 
     pub(super) fn check_stranded(&self) -> Result<(), String> {
-        let bodies = self.dying.values();
-        let body_bytes: u64 = bodies.map(|ready| ready.message.body().len() as u64).sum();
+        let dying = self.dying.iter();
+        let message_bytes: u64 = dying
+            .map(|(&seq, ready)| self.message_bytes(seq, &ready.message))
+            .sum();
         let sinking = self.sinking.values();
-        let body_bytes = body_bytes
+        let message_bytes = message_bytes
             + sinking
-                .map(|sinking| sinking.stub.body_bytes())
+                .map(|sinking| sinking.stub.message_bytes())
                 .sum::<u64>();
-        if body_bytes != self.dying_body_bytes {
-            return Err(format!("{} dying bytes are counted", self.dying_body_bytes));
+        if message_bytes != self.dying_message_bytes {
+            return Err(format!(
+                "{} dying bytes are counted",
+                self.dying_message_bytes
+            ));
         }
         let stranded = self.stranded.iter();
         let mut stranded = stranded.flat_map(|stranded| stranded.waiting.keys());

@@ -44,15 +44,15 @@ impl Queue {
             self.insert_ready(spot, ready);
             return;
         }
-        let body_bytes = message.body().len() as u64;
+        let message_bytes = self.message_bytes(seq, &message);
         self.state.messages += 1;
-        self.state.body_bytes += body_bytes;
+        self.state.message_bytes += message_bytes;
         self.is_state_stale = true;
         if is_kept {
             effects.promises.extend(confirm);
         } else {
             effects.accepted.extend(confirm);
-            self.count_spilled(body_bytes, effects);
+            self.count_spilled(message_bytes, effects);
         }
         self.counters.disk_writes += 1;
         effects.writes.push(Write::Put {
@@ -64,7 +64,7 @@ impl Queue {
         });
         // Behind cold messages it is cold as well, else it would overtake them.
         if self.window.is_full() || self.cold.has_before(spot) {
-            self.cold.push(spot, body_bytes, is_kept);
+            self.cold.push(spot, message_bytes, is_kept);
             if due != Timestamp::NEVER {
                 self.cold_due.insert((due, spot));
             }

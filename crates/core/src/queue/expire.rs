@@ -228,8 +228,8 @@ impl Queue {
                 continue;
             }
             let is_kept = self.keeps(&row.message);
-            let body_bytes = row.message.body().len() as u64;
-            let has_returned = self.cold.remove(spot, body_bytes, is_kept);
+            let message_bytes = self.message_bytes(row.seq, &row.message);
+            let has_returned = self.cold.remove(spot, message_bytes, is_kept);
             let ready = Ready {
                 redelivered: has_returned
                     || row.seq < self.redelivered_below

@@ -12,9 +12,9 @@ impl QueueSettings {
         self.max_length.is_some() || self.max_length_bytes.is_some()
     }
 
-    fn is_too_much(&self, messages: u64, body_bytes: u64) -> bool {
+    fn is_too_much(&self, messages: u64, message_bytes: u64) -> bool {
         self.max_length.is_some_and(|max| messages > max)
-            || self.max_length_bytes.is_some_and(|max| body_bytes > max)
+            || self.max_length_bytes.is_some_and(|max| message_bytes > max)
     }
 }
 
@@ -68,16 +68,16 @@ impl Queue {
 
     fn would_overflow(&self, message: &Message) -> bool {
         let mut messages = self.depth().ready + 1;
-        let mut body_bytes = self.ready_bytes() + message.body().len() as u64;
+        let mut message_bytes = self.ready_bytes() + self.message_bytes(self.state.next, message);
         if self.settings.dead_letter_at_least_once {
             // They may stay for long.
             messages += (self.dying.len() + self.sinking.len()) as u64;
-            body_bytes += self.dying_body_bytes;
+            message_bytes += self.dying_message_bytes;
         }
-        self.settings.is_too_much(messages, body_bytes)
+        self.settings.is_too_much(messages, message_bytes)
     }
 
     const fn ready_bytes(&self) -> u64 {
-        self.ready_body_bytes + self.cold.body_bytes()
+        self.ready_message_bytes + self.cold.message_bytes()
     }
 }

@@ -53,17 +53,17 @@ pub struct Report {
     pub consumers: usize,
     /// What went through it.
     pub counters: Counters,
-    /// Body bytes of ready messages.
+    /// Bytes of ready messages, as the queue counts them: bodies, and properties in a quorum queue.
     pub ready_bytes: u64,
-    /// Body bytes of unacked messages.
+    /// Those of unacked messages.
     pub unacked_bytes: u64,
     /// Ready messages that are in memory.
     pub ready_in_memory: u64,
-    /// Body bytes that are in memory.
+    /// Those that are in memory.
     pub memory_bytes: u64,
     /// Stored messages.
     pub stored: u64,
-    /// Body bytes of stored messages.
+    /// Those of stored messages.
     pub stored_bytes: u64,
     /// The `timestamp` of the first ready message, if it has one and is in memory.
     pub head_timestamp_secs: Option<u64>,
@@ -81,7 +81,7 @@ pub struct Report {
     pub returned: u64,
     /// Dead messages that are not elsewhere yet.
     pub dying: u64,
-    /// Their body bytes.
+    /// Their bytes.
     pub dying_bytes: u64,
     /// Segments of a stream, as far as they are known.
     pub segments: u64,
@@ -105,13 +105,15 @@ impl Queue {
     #[must_use]
     pub fn report(&self) -> Report {
         let (mut unacked_bytes, mut unacked_in_memory) = (0, 0);
-        for unacked in self.unacked.values() {
-            let bytes = unacked.held.body_bytes();
+        for (seq, unacked) in self.unacked.iter() {
+            let bytes = self.held_bytes(seq, &unacked.held);
             unacked_bytes += bytes;
             unacked_in_memory += unacked.held.whole().map_or(0, |_| bytes);
         }
         let held_back = self.waiting();
-        let held_back: usize = held_back.map(|(_, ready)| ready.message.body().len()).sum();
+        let held_back: u64 = held_back
+            .map(|(seq, ready)| self.message_bytes(seq, &ready.message))
+            .sum();
         let head = self.ready.first();
         let head = head.filter(|(spot, _)| self.cold.from().is_none_or(|cold| *spot < cold));
         let head = head.and_then(|(_, ready)| ready.message.decoded_properties().timestamp);
@@ -119,12 +121,12 @@ impl Queue {
             depth: self.depth(),
             consumers: self.consumer_count(),
             counters: self.counters,
-            ready_bytes: self.ready_body_bytes + self.cold.body_bytes(),
+            ready_bytes: self.ready_message_bytes + self.cold.message_bytes(),
             unacked_bytes,
             ready_in_memory: self.ready.len() as u64,
-            memory_bytes: self.ready_body_bytes + unacked_in_memory + held_back as u64,
+            memory_bytes: self.ready_message_bytes + unacked_in_memory + held_back,
             stored: self.state.messages,
-            stored_bytes: self.state.body_bytes,
+            stored_bytes: self.state.message_bytes,
             head_timestamp_secs: head.map(|timestamp| timestamp.0),
             last_active: self.now,
             oldest_ready: self.oldest_ready().and_then(|seq| self.arrivals.of(seq)),
@@ -137,7 +139,7 @@ impl Queue {
             retrying: self.retrying(),
             returned: self.ready.keys().take_while(|spot| spot.has_turn()).count() as u64,
             dying: (self.dying.len() + self.sinking.len()) as u64,
-            dying_bytes: self.dying_body_bytes,
+            dying_bytes: self.dying_message_bytes,
             segments: 0,
         }
     }

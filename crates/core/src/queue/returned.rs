@@ -7,7 +7,7 @@ use crate::ids::Seq;
 #[derive(Debug)]
 pub(super) struct Returned {
     stubs: Line<Spot, Stub>,
-    body_bytes: u64,
+    message_bytes: u64,
     spilled: Spilled,
     /// None has a position below.
     lowest: Seq,
@@ -17,10 +17,10 @@ impl Returned {
     pub(super) const fn new() -> Self {
         Self {
             stubs: Line::new(),
-            body_bytes: 0,
+            message_bytes: 0,
             spilled: Spilled {
                 messages: 0,
-                body_bytes: 0,
+                message_bytes: 0,
             },
             lowest: Seq::new(0),
         }
@@ -30,8 +30,8 @@ impl Returned {
         self.stubs.len() as u64
     }
 
-    pub(super) const fn body_bytes(&self) -> u64 {
-        self.body_bytes
+    pub(super) const fn message_bytes(&self) -> u64 {
+        self.message_bytes
     }
 
     pub(super) const fn spilled(&self) -> Spilled {
@@ -62,7 +62,7 @@ impl Returned {
         if self.stubs.is_empty() || spot.seq < self.lowest {
             self.lowest = spot.seq;
         }
-        self.body_bytes += stub.body_bytes();
+        self.message_bytes += stub.message_bytes();
         self.spilled.add_all(stub.spilled());
         self.stubs.insert(spot, stub);
     }
@@ -70,7 +70,7 @@ impl Returned {
     pub(super) fn remove(&mut self, spot: Spot) -> Option<Stub> {
         let is_first = self.first() == Some(spot);
         let stub = self.stubs.remove(spot)?;
-        self.body_bytes -= stub.body_bytes();
+        self.message_bytes -= stub.message_bytes();
         self.spilled.remove(stub.spilled());
         // Those of one class that never had a turn stand in the order of their positions.
         if is_first
@@ -90,9 +90,9 @@ impl Returned {
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
-        let bytes: u64 = self.stubs.values().map(|stub| stub.body_bytes()).sum();
+        let bytes: u64 = self.stubs.values().map(|stub| stub.message_bytes()).sum();
         let is_below = |spot: &Spot| spot.seq < self.lowest;
-        if bytes != self.body_bytes || self.keys().any(|spot| is_below(&spot)) {
+        if bytes != self.message_bytes || self.keys().any(|spot| is_below(&spot)) {
             return Err(format!("not what came back: {self:?}"));
         }
         Ok(())

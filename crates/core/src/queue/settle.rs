@@ -189,7 +189,7 @@ impl Queue {
         self.forget_returned(effects);
         self.has_leftovers &= self.cold.is_empty();
         for range in self.cold.take_all() {
-            self.count_forgotten(range.messages, range.body_bytes, range.spilled);
+            self.count_forgotten(range.messages, range.message_bytes, range.spilled);
             for (priority, from) in range.levels() {
                 self.forget_range(priority, from, range.until, effects);
             }
@@ -239,7 +239,7 @@ impl Queue {
         self.consumers.drain_into(&mut effects.cancelled);
         self.ready.clear();
         self.window = Window::default();
-        self.ready_body_bytes = 0;
+        self.ready_message_bytes = 0;
         self.transient_bytes = 0;
         self.spilled = Spilled::default();
         self.due.clear();
@@ -247,7 +247,7 @@ impl Queue {
         self.unacked_bytes = 0;
         self.sinking.clear();
         self.dying.clear();
-        self.dying_body_bytes = 0;
+        self.dying_message_bytes = 0;
         self.stranded = None;
         self.arrived.clear();
         self.attempts.clear();
@@ -255,7 +255,7 @@ impl Queue {
         self.cold.take_all();
         self.cold_due.clear();
         self.state.messages = 0;
-        self.state.body_bytes = 0;
+        self.state.message_bytes = 0;
         self.serve_gets(effects);
         if self.is_known_to_store {
             effects

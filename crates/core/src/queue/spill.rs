@@ -24,23 +24,23 @@ const ENTRY_BYTES: usize = 160;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Spilled {
     pub(super) messages: u64,
-    pub(super) body_bytes: u64,
+    pub(super) message_bytes: u64,
 }
 
 impl Spilled {
-    pub(super) const fn add(&mut self, body_bytes: u64) {
+    pub(super) const fn add(&mut self, message_bytes: u64) {
         self.messages += 1;
-        self.body_bytes += body_bytes;
+        self.message_bytes += message_bytes;
     }
 
     pub(super) const fn add_all(&mut self, spilled: Self) {
         self.messages += spilled.messages;
-        self.body_bytes += spilled.body_bytes;
+        self.message_bytes += spilled.message_bytes;
     }
 
     pub(super) const fn remove(&mut self, spilled: Self) {
         self.messages -= spilled.messages;
-        self.body_bytes -= spilled.body_bytes;
+        self.message_bytes -= spilled.message_bytes;
     }
 }
 
@@ -78,8 +78,8 @@ impl Queue {
     }
 
     /// A message that is not kept will be stored.
-    pub(super) fn count_spilled(&mut self, body_bytes: u64, effects: &mut Effects) {
-        self.spilled.add(body_bytes);
+    pub(super) fn count_spilled(&mut self, message_bytes: u64, effects: &mut Effects) {
+        self.spilled.add(message_bytes);
         if !self.durable && !self.is_known_to_store {
             self.is_known_to_store = true;
             effects
@@ -93,7 +93,7 @@ impl Queue {
         QueueState {
             head: self.head(),
             messages: self.state.messages - self.spilled.messages,
-            body_bytes: self.state.body_bytes - self.spilled.body_bytes,
+            message_bytes: self.state.message_bytes - self.spilled.message_bytes,
             spilled: self.spilled.messages > 0 || self.has_leftovers,
             ..self.state
         }

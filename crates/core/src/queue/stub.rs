@@ -32,7 +32,7 @@ const READ_ALONG_MAX: u64 = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stub {
     pub(super) due: Timestamp,
-    body_bytes: u32,
+    message_bytes: u32,
     pub(super) class: u8,
     /// It outlives the process.
     is_kept: bool,
@@ -41,15 +41,15 @@ pub(super) struct Stub {
 }
 
 impl Stub {
-    pub(super) fn body_bytes(self) -> u64 {
-        self.body_bytes.into()
+    pub(super) fn message_bytes(self) -> u64 {
+        self.message_bytes.into()
     }
 
     /// Its part of what ends with the process.
     pub(super) fn spilled(self) -> Spilled {
         let mut spilled = Spilled::default();
         if !self.is_kept {
-            spilled.add(self.body_bytes());
+            spilled.add(self.message_bytes());
         }
         spilled
     }
@@ -67,13 +67,6 @@ pub(super) enum Held {
 }
 
 impl Held {
-    pub(super) fn body_bytes(&self) -> u64 {
-        match self {
-            Self::Whole(ready) => ready.message.body().len() as u64,
-            Self::OnDisk(stub) => stub.body_bytes(),
-        }
-    }
-
     pub(super) const fn whole(&self) -> Option<&Ready> {
         match self {
             Self::Whole(ready) => Some(ready),
@@ -119,12 +112,19 @@ impl Queue {
         Held::Whole(ready)
     }
 
+    pub(super) fn held_bytes(&self, seq: Seq, held: &Held) -> u64 {
+        match held {
+            Held::Whole(ready) => self.message_bytes(seq, &ready.message),
+            Held::OnDisk(stub) => stub.message_bytes(),
+        }
+    }
+
     #[cold]
     pub(super) fn let_go(&self, spot: Spot, ready: &Ready) -> Option<Stub> {
-        let body_bytes = u32::try_from(ready.message.body().len()).ok()?;
+        let message_bytes = self.message_bytes(spot.seq, &ready.message);
         Some(Stub {
             due: ready.due,
-            body_bytes,
+            message_bytes: u32::try_from(message_bytes).ok()?,
             class: spot.class(),
             is_kept: self.keeps(&ready.message),
             failed: ready.failed,
@@ -203,7 +203,7 @@ impl Queue {
         if !self.attempts.is_empty() {
             self.forget_attempts(seq, effects);
         }
-        self.count_forgotten(1, stub.body_bytes(), stub.spilled());
+        self.count_forgotten(1, stub.message_bytes(), stub.spilled());
         effects.writes.push(Write::Forget {
             queue: self.id,
             priority: stub.spot(seq).priority(),
@@ -218,7 +218,7 @@ impl Queue {
             self.forget_stub(seq, stub, effects);
             return;
         }
-        self.dying_body_bytes += stub.body_bytes();
+        self.dying_message_bytes += stub.message_bytes();
         self.sinking.insert(seq, Sinking { stub, reason });
     }
 
@@ -247,7 +247,7 @@ impl Queue {
             let Some(Sinking { stub, reason }) = self.sinking.remove(&seq) else {
                 continue;
             };
-            self.dying_body_bytes -= stub.body_bytes();
+            self.dying_message_bytes -= stub.message_bytes();
             while rows.next_if(|row| row.seq < seq).is_some() {}
             match rows.next_if(|row| row.seq == seq) {
                 Some(row) => {
@@ -298,7 +298,7 @@ impl Queue {
         if !self.attempts.is_empty() {
             self.forget_attempts(seq, effects);
         }
-        self.count_forgotten(1, stub.body_bytes(), stub.spilled());
+        self.count_forgotten(1, stub.message_bytes(), stub.spilled());
         effects.missing += 1;
     }
 
@@ -316,7 +316,7 @@ impl Queue {
     pub(super) fn forget_returned(&mut self, effects: &mut Effects) {
         let mut run: Option<(Spot, Seq)> = None;
         for (spot, stub) in self.cold.take_all_returned() {
-            self.count_forgotten(1, stub.body_bytes(), stub.spilled());
+            self.count_forgotten(1, stub.message_bytes(), stub.spilled());
             // One behind the other go in one write: nothing else stands between them.
             match &mut run {
                 Some((first, until)) if first.class() == spot.class() && *until == spot.seq => {

@@ -39,7 +39,7 @@ impl Stream {
         let message = offset_header::with_offset(message, offset, &mut self.scratch);
         self.state.next = offset.next();
         self.state.messages += 1;
-        self.state.body_bytes += row_bytes(&message);
+        self.state.message_bytes += row_bytes(&message);
         self.is_state_stale = true;
         effects.promises.extend(confirm);
         effects.writes.push(Write::Put {

@@ -111,7 +111,7 @@ impl Stream {
             return;
         }
         let begins = self.segments.list.front().map(|first| first.bytes_before);
-        let end = begins.unwrap_or(0) + self.state.body_bytes;
+        let end = begins.unwrap_or(0) + self.state.message_bytes;
         if let Some(last) = self.segments.list.back()
             && end.saturating_sub(last.bytes_before) < self.settings.segment_bytes.max(1)
         {
@@ -181,7 +181,7 @@ impl Stream {
     /// Drops the oldest segments while the log is too long or they are too old.
     fn trim(&mut self, effects: &mut Effects) {
         let max = self.settings.max_length_bytes.unwrap_or(u64::MAX);
-        let total = self.state.body_bytes;
+        let total = self.state.message_bytes;
         let is_too_long = |dropped: &usize| total - self.segments.bytes_of(*dropped) > max;
         let last = self.segments.list.len().saturating_sub(1);
         let dropped = (0..last).take_while(is_too_long).count();
@@ -220,7 +220,7 @@ impl Stream {
         }
         self.state.head = until;
         self.state.messages -= until.get() - from.get();
-        self.state.body_bytes = self.state.body_bytes.saturating_sub(bytes);
+        self.state.message_bytes = self.state.message_bytes.saturating_sub(bytes);
         self.is_state_stale = true;
         self.tail.trim_to(until);
     }

@@ -138,7 +138,7 @@ fn the_counters_are_right_beside_unacked_messages_of_any_size() {
     }
     queue.expect_deliveries(alice, ["a", "b"]);
     assert_eq!(queue.purge(), 3);
-    assert_eq!(queue.store().state().body_bytes, 100_005);
+    assert_eq!(queue.store().state().message_bytes, 100_005);
     queue.ack("a");
-    assert_eq!(queue.store().state().body_bytes, 5);
+    assert_eq!(queue.store().state().message_bytes, 5);
 }

@@ -212,3 +212,34 @@ fn who_waits_behind_the_single_active_consumer_is_not_counted() {
     queue.ack("1");
     queue.expect_declared_consumers(1);
 }
+
+/// As RabbitMQ has it; properties are 2 bytes when none is set.
+#[test]
+fn properties_count_to_the_limit_in_bytes() {
+    let limit = FieldTable::new().with("x-max-length-bytes", FieldValue::Int(20));
+    let mut queue = quorum(limit);
+    queue.publish_sized("one", 8);
+    queue.publish_sized("two", 8);
+    queue.expect_stored(["one", "two"]);
+    assert_eq!(queue.queue().report().ready_bytes, 20);
+    queue.publish_sized("three", 0);
+    queue.expect_stored(["two", "three"]);
+    assert_eq!(queue.queue().report().ready_bytes, 12);
+}
+
+#[test]
+fn properties_of_what_a_former_build_stored_do_not_count() {
+    let mut queue = plain();
+    queue.publish(["old", "older"]);
+    queue.restart_after_a_build_without_properties();
+    queue.publish(["new"]);
+    assert_eq!(queue.queue().report().ready_bytes, 3 + 5 + 3 + 2);
+    queue.restart(Stop::Crash);
+    queue.publish(["newer"]);
+    assert_eq!(queue.queue().report().ready_bytes, 3 + 5 + 3 + 2 + 5 + 2);
+    queue.get();
+    queue.settle("old", Outcome::Failed);
+    expect_order(&mut queue, ["old", "older", "new", "newer"]);
+    assert_eq!(queue.queue().report().ready_bytes, 0);
+    assert_eq!(queue.store().state().message_bytes, 0);
+}

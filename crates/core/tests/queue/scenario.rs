@@ -219,9 +219,7 @@ impl QueueScenario {
     ) {
         let life = Life {
             expiration_millis: Some(expiration_millis),
-            has_died: false,
-            was_delivered: false,
-            keys_replaced: false,
+            ..Life::default()
         };
         let messages = labels.into_iter().map(|label| {
             let label = label.to_string();
@@ -237,10 +235,9 @@ impl QueueScenario {
         labels: impl IntoIterator<Item = L>,
     ) {
         let life = Life {
-            expiration_millis: None,
             has_died: true,
             was_delivered: true,
-            keys_replaced: false,
+            ..Life::default()
         };
         let messages = labels.into_iter().map(|label| {
             let label = label.to_string();
@@ -260,9 +257,7 @@ impl QueueScenario {
     ) {
         let life = Life {
             expiration_millis,
-            has_died: false,
-            was_delivered: false,
-            keys_replaced: false,
+            ..Life::default()
         };
         let message = MessageParts {
             priority,
@@ -698,6 +693,14 @@ impl QueueScenario {
         self.refills.clear();
         self.received.clear();
         self.unacked.clear();
+    }
+
+    /// Ends the run, and leaves the counters as a build would have that counted bodies only.
+    #[track_caller]
+    pub(crate) fn restart_after_a_build_without_properties(&mut self) {
+        self.commit();
+        self.store.count_bodies_only();
+        self.restart(Stop::Crash);
     }
 
     /// Before anybody is handed anything the store knows that this will happen.

@@ -128,9 +128,7 @@ pub(crate) fn built(
     };
     let life = Life {
         expiration_millis,
-        has_died: false,
-        was_delivered: false,
-        keys_replaced: false,
+        ..Life::default()
     };
     Ok(Message::with_life(parts, life))
 }

@@ -7,10 +7,12 @@
 //! ```
 //!
 //! Flags: persistent 1, has a priority property 2, has an expiration 4, has died 8, has hidden keys 16, an attempt with it failed
-//! before it came 32, its keys were replaced 64. With an expiration its
-//! milliseconds stand between the lengths and the exchange, in 8 bytes; with hidden keys behind them their count in 4 bytes,
-//! then each behind its length. The body comes last and has no length: it is never copied on its way
+//! before it came 32, its keys were replaced 64, the broker has written its properties anew 128. Between the lengths and the
+//! exchange stand with an expiration its milliseconds, in 8 bytes; with new properties how long they were at first, in 4 bytes;
+//! with hidden keys their count in 4 bytes, then each behind its length. The body comes last and has no length: it is never copied on its way
 //! into the batch.
+
+use std::num::NonZeroU32;
 
 use bytes::{Bytes, BytesMut};
 use leveret_core::{
@@ -34,13 +36,7 @@ const HAS_DIED: u8 = 8;
 const HAS_HIDDEN_KEYS: u8 = 16;
 const WAS_DELIVERED: u8 = 32;
 const KEYS_REPLACED: u8 = 64;
-const KNOWN_FLAGS: u8 = PERSISTENT
-    | HAS_PRIORITY
-    | HAS_EXPIRATION
-    | HAS_DIED
-    | HAS_HIDDEN_KEYS
-    | WAS_DELIVERED
-    | KEYS_REPLACED;
+const HAS_NEW_PROPERTIES: u8 = 128;
 
 /// The row up to its body; the body follows it in the store.
 pub(crate) fn encode_before_body<'a>(
@@ -58,6 +54,7 @@ pub(crate) fn encode_before_body<'a>(
         (life.was_delivered, WAS_DELIVERED),
         (life.keys_replaced, KEYS_REPLACED),
         (message.hidden_keys().next().is_some(), HAS_HIDDEN_KEYS),
+        (life.published_properties_len.is_some(), HAS_NEW_PROPERTIES),
     ];
     let flags = flags
         .into_iter()
@@ -74,6 +71,9 @@ pub(crate) fn encode_before_body<'a>(
         .u32(u32::try_from(properties.len()).expect("properties fit into a frame"));
     if let Some(millis) = life.expiration_millis {
         row.u64(millis);
+    }
+    if let Some(published) = life.published_properties_len {
+        row.u32(published.get());
     }
     if flags & HAS_HIDDEN_KEYS != 0 {
         let count = message.hidden_keys().count();
@@ -96,9 +96,6 @@ pub(crate) fn decode(
 ) -> Result<(Timestamp, Message), Damage> {
     let mut fields = Fields::open(Table::Messages, key, value, VERSION)?;
     let flags = fields.u8()?;
-    if flags & !KNOWN_FLAGS != 0 {
-        return Err(Damage::Malformed);
-    }
     let priority = fields.u8()?;
     let enqueued_at = Timestamp::new(fields.u64()?);
     let exchange_len = fields.u8()?;
@@ -107,6 +104,10 @@ pub(crate) fn decode(
     let expiration_millis = match flags & HAS_EXPIRATION {
         0 => None,
         _ => Some(fields.u64()?),
+    };
+    let published_properties_len = match flags & HAS_NEW_PROPERTIES {
+        0 => None,
+        _ => Some(NonZeroU32::new(fields.u32()?).ok_or(Damage::Malformed)?),
     };
     let mut hidden_keys = Vec::new();
     if flags & HAS_HIDDEN_KEYS != 0 {
@@ -130,6 +131,7 @@ pub(crate) fn decode(
         has_died: flags & HAS_DIED != 0,
         was_delivered: flags & WAS_DELIVERED != 0,
         keys_replaced: flags & KEYS_REPLACED != 0,
+        published_properties_len,
     };
     let message = Message::with_hidden_keys(parts, life, &hidden_keys);
     Ok((enqueued_at, message))
@@ -218,6 +220,7 @@ mod tests {
                 has_died,
                 was_delivered: has_died,
                 keys_replaced: has_died && expiration_millis.is_some(),
+                published_properties_len: has_died.then_some(NonZeroU32::MAX),
             };
             let parts = MessageParts {
                 exchange: b"ex",
@@ -247,8 +250,8 @@ mod tests {
             let life = Life {
                 expiration_millis: Some(7),
                 has_died: true,
-                was_delivered: false,
-                keys_replaced: false,
+                published_properties_len: NonZeroU32::new(2),
+                ..Life::default()
             };
             let keys = ["one", "", "three"].map(ShortString::from_static);
             let sent = Message::with_hidden_keys(parts, life, &keys);

@@ -57,6 +57,26 @@ impl Store {
         self.state
     }
 
+    /// The counters are those of a build that counted bodies only.
+    pub(crate) fn count_bodies_only(&mut self) {
+        self.state.properties_count_from = None;
+        self.state.message_bytes = self.bytes(None);
+    }
+
+    /// Bytes of what outlives the process, with properties from that position on.
+    fn bytes(&self, properties_count_from: Option<Seq>) -> u64 {
+        let kept = self.rows.iter().filter(|(_, row)| self.keeps(&row.message));
+        let bytes = kept.map(|(seq, row)| match properties_count_from {
+            Some(from) if *seq >= from => row.message.published_bytes(),
+            Some(_) | None => row.message.body().len() as u64,
+        });
+        bytes.sum()
+    }
+
+    fn keeps(&self, message: &Message) -> bool {
+        self.durable && (self.keeps_all || message.is_persistent())
+    }
+
     /// How often messages came back, for the next start.
     pub(crate) fn attempts(&self) -> impl Iterator<Item = (Seq, Attempts)> + use<> {
         self.attempts.clone().into_iter()
@@ -78,12 +98,10 @@ impl Store {
     /// Those that outlive the process, and how often each came back.
     pub(crate) fn kept(&self) -> impl Iterator<Item = (&Message, Attempts)> {
         let attempts = |seq: &Seq| self.attempts.get(seq).copied().unwrap_or_default();
-        let is_kept =
-            |message: &Message| self.durable && (self.keeps_all || message.is_persistent());
         self.rows
             .iter()
             .map(move |(seq, row)| (&row.message, attempts(seq)))
-            .filter(move |(message, _)| is_kept(message))
+            .filter(|(message, _)| self.keeps(message))
     }
 
     /// Applies one unit of writes, or says what is wrong with it.
@@ -105,17 +123,17 @@ impl Store {
             head,
             next,
             messages,
-            body_bytes,
+            message_bytes,
+            properties_count_from,
             delivered_below,
             spilled,
             ..
         } = self.state;
         let kept = self.kept().count() as u64;
-        let bodies = self.kept().map(|(message, _)| message.body().len() as u64);
-        let kept_bytes: u64 = bodies.sum();
+        let kept_bytes = self.bytes(properties_count_from);
         let first = self.rows.keys().next().copied().unwrap_or(next);
         let behind_last = self.rows.keys().next_back().map_or(head, |seq| seq.next());
-        let fits = (messages, body_bytes) == (kept, kept_bytes)
+        let fits = (messages, message_bytes) == (kept, kept_bytes)
             && (spilled || self.rows.len() as u64 == kept)
             && head <= first
             && behind_last <= next
