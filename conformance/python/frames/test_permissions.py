@@ -234,6 +234,51 @@ def test_topic_permissions_bound_the_keys(somebody):
     somebody.does(lambda c: c.basic_publish("amq.direct", "no.1", b""))
 
 
+@pytest.mark.parametrize(
+    "pattern, key, matches",
+    [
+        ("^ab$", "ab\n", True),
+        ("^ab$", "ab\n\n", False),
+        ("^(ab$|c)", "ab\n", True),
+        ("^$", "\n", True),
+        ("^.*$", "ab\n", True),
+        ("^.*$", "a\nb", False),
+        (".*$", "a\nb", True),
+        ("^ab\\Z", "ab\n", True),
+        ("^ab\\z", "ab\n", False),
+        ("^(?!.*b$)", "ab\n", False),
+        ("^(?!.*b$)", "ab\nc", True),
+        ("(?m)^b$", "a\nb\nc", True),
+        ("^[$]", "$", True),
+        ("^[$]", "\n", False),
+        ("^[]$]", "$", True),
+        ("^a\\$$", "a$\n", True),
+        ("^a\\\\$", "a\\\n", True),
+        ("^.$", "\u00e9", False),
+        ("^..$", "\u00e9", True),
+        ("^[\u00e9]{2}$", "\u00e9", True),
+        ("^\u00e9$", "\u00e9", True),
+        ("^\\w+$", "\u00e9", False),
+        ("^\\W{2}$", "\u00e9", True),
+        ("(?i)^a$", "A", True),
+        ("(?i)^\u00e9$", "\u00c9", False),
+        ("^[^a]{2}$", "\u00e9", True),
+        ("^(?=..$).*", "\u00e9", True),
+    ],
+)
+def test_a_pattern_is_matched_with_the_bytes_of_a_name(somebody, pattern, key, matches):
+    somebody.may(".*", ".*", ".*")
+    somebody.may_use_topics("amq.topic", pattern, ".*")
+
+    def publish(channel):
+        channel.basic_publish("amq.topic", key, b"")
+
+    if matches:
+        somebody.does(publish)
+    else:
+        assert somebody.refused(publish)[0] == 403
+
+
 def test_topic_permissions_bound_the_keys_of_an_unbind(somebody):
     somebody.may(".*", ".*", ".*")
     somebody.may_use_topics("amq.topic", ".*", "^yes")

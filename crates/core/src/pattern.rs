@@ -1,10 +1,14 @@
 //! A pattern that names are matched with: of a permission, of a policy.
 //!
-//! RabbitMQ's patterns are those of PCRE, matched anywhere in the name. Most of them are `.*` or nothing at
+//! RabbitMQ's patterns are those of PCRE, matched anywhere in the name, byte by byte. Most of them are `.*` or nothing at
 //! all, which need no engine; look-around and back-references, which few need, run in an engine with a bound on its steps.
+
+mod dialect;
 
 use fancy_regex::RegexBuilder;
 use regex::bytes;
+
+use self::dialect::{END, END_AHEAD, translated};
 
 /// Steps that a pattern with look-around may take on one name; then it does not match.
 const STEPS_MAX: usize = 100_000;
@@ -24,7 +28,9 @@ pub struct Pattern(Engine);
 #[derive(Debug, Clone)]
 enum Engine {
     Everything,
-    /// Matches the empty name only.
+    /// Whatever has no line feed but at its end.
+    OneLine,
+    /// Matches the empty name only, and a line feed.
     Empty,
     Plain(bytes::Regex),
     LookAround(Box<fancy_regex::Regex>),
@@ -40,7 +46,8 @@ impl Pattern {
     pub fn new(text: &str) -> Result<Self, PatternError> {
         let engine = match text {
             "^$" => Engine::Empty,
-            "" | ".*" | "^.*" | ".*$" | "^.*$" => Engine::Everything,
+            "" | ".*" | "^.*" | ".*$" => Engine::Everything,
+            "^.*$" => Engine::OneLine,
             _ => Self::compile(text)?,
         };
         Ok(Self(engine))
@@ -60,26 +67,34 @@ impl Pattern {
     pub fn is_match(&self, name: &[u8]) -> bool {
         match &self.0 {
             Engine::Everything => true,
-            Engine::Empty => name.is_empty(),
+            Engine::OneLine => !name.strip_suffix(b"\n").unwrap_or(name).contains(&b'\n'),
+            Engine::Empty => matches!(name, b"" | b"\n"),
             Engine::Plain(regex) => regex.is_match(name),
-            Engine::LookAround(regex) => regex
-                .is_match(&String::from_utf8_lossy(name))
-                .unwrap_or(false),
+            Engine::LookAround(regex) => {
+                // It wants text: each byte is one character of it.
+                let name: String = name.iter().copied().map(char::from).collect();
+                regex.is_match(&name).unwrap_or(false)
+            }
         }
     }
 
     fn compile(text: &str) -> Result<Engine, PatternError> {
-        let plain = bytes::RegexBuilder::new(text)
-            .size_limit(COMPILED_BYTES_MAX)
-            .build();
-        match plain {
+        let plain = |text: &str| {
+            bytes::RegexBuilder::new(text)
+                .unicode(false)
+                .size_limit(COMPILED_BYTES_MAX)
+                .build()
+        };
+        match plain(&translated(text, END)) {
             Ok(regex) => Ok(Engine::Plain(regex)),
-            Err(plain) => RegexBuilder::new(text)
+            Err(error) => RegexBuilder::new(&translated(text, END_AHEAD))
                 .backtrack_limit(STEPS_MAX)
                 .delegate_size_limit(COMPILED_BYTES_MAX)
                 .build()
                 .map(|regex| Engine::LookAround(Box::new(regex)))
-                .map_err(|_| PatternError(plain.to_string())),
+                // Told of the pattern as it was written, if that is wrong too.
+                .map_err(|_| plain(text).err().unwrap_or(error))
+                .map_err(|error| PatternError(error.to_string())),
         }
     }
 }
@@ -129,6 +144,49 @@ mod tests {
     fn what_is_no_pattern_is_refused() {
         for broken in ["(", "[a", "*"] {
             assert!(Pattern::new(broken).is_err(), "{broken}");
+        }
+    }
+
+    /// As RabbitMQ answers, see `conformance/python/frames/test_permissions.py`.
+    #[test]
+    fn a_pattern_is_matched_with_bytes_and_ends_before_a_last_line_feed() {
+        for (pattern, name) in [
+            ("^ab$", "ab\n"),
+            ("^(ab$|c)", "ab\n"),
+            ("^$", "\n"),
+            ("^.*$", "ab\n"),
+            (".*$", "a\nb"),
+            (r"^ab\Z", "ab\n"),
+            ("^(?!.*b$)", "ab\nc"),
+            ("(?m)^b$", "a\nb\nc"),
+            ("^[$]", "$"),
+            ("^[]$]", "$"),
+            ("^[[]$", "["),
+            ("^[[:alpha:]$]+$", "a$"),
+            (r"^a\$$", "a$\n"),
+            (r"^a\\$", "a\\\n"),
+            ("^..$", "\u{e9}"),
+            ("^[\u{e9}]{2}$", "\u{e9}"),
+            ("^\u{e9}$", "\u{e9}"),
+            ("^\\\u{e9}$", "\u{e9}"),
+            (r"^\W{2}$", "\u{e9}"),
+            ("^(?=..$).*", "\u{e9}"),
+            ("^(?=\u{e9}).*$", "\u{e9}\n"),
+        ] {
+            assert!(matches(pattern, name), "{pattern} {name:?}");
+        }
+        for (pattern, name) in [
+            ("^ab$", "ab\n\n"),
+            ("^$", "\n\n"),
+            ("^.*$", "a\nb"),
+            (r"^ab\z", "ab\n"),
+            ("^(?!.*b$)", "ab\n"),
+            ("^[$]", "\n"),
+            ("^.$", "\u{e9}"),
+            (r"^\w+$", "\u{e9}"),
+            ("^(?=.$).*", "\u{e9}"),
+        ] {
+            assert!(!matches(pattern, name), "{pattern} {name:?}");
         }
     }
 }
