@@ -426,9 +426,10 @@ impl Repair<'_> {
                 // Where a segment of a stream begins is no message.
                 if place.priority != SEGMENT_STARTS || !self.streams.contains(&place.queue) {
                     counted.messages += 1;
-                    counted.message_bytes += match properties_count {
-                        true => message.published_bytes(),
-                        false => message.body().len() as u64,
+                    counted.message_bytes += if properties_count {
+                        message.published_bytes()
+                    } else {
+                        message.body().len() as u64
                     };
                 }
                 if let Some(attempts) = self.attempts.remove(&(place.queue, place.seq)) {
