@@ -115,9 +115,9 @@ class Broker:
             self.process.wait(END_LIMIT_SECS)
 
     def rss(self):
-        """Resident bytes."""
-        fields = pathlib.Path(f"/proc/{self.pid}/statm").read_text().split()
-        return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+        """Resident bytes of its own: not the pages of the program, which come when its functions are called for the first time."""
+        _size, resident, shared = pathlib.Path(f"/proc/{self.pid}/statm").read_text().split()[:3]
+        return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
 
     def written_to_logs(self):
         """Bytes its committer has written, whatever became of the files."""
