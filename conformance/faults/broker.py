@@ -7,13 +7,16 @@ import shutil
 import signal
 import subprocess
 import time
+import urllib.request
 
 from client import hang_up_all
+from http_api import Api
 
 BIN = os.environ.get("LEVERET_BIN", "")
 START_LIMIT_SECS = 5.0
 """A start takes less than this, whatever happened before (DP9)."""
 END_LIMIT_SECS = 30.0
+WITH_API = ("--http-listen", "127.0.0.1:0")
 
 
 class Broker:
@@ -24,6 +27,7 @@ class Broker:
         self.arguments, self.wrapper, self.env = list(arguments), list(wrapper), env
         self.process = None
         self.port = None
+        self.http_port = self.metrics_port = None
         self.starts = 0
         self.slowest_start = 0.0
         self.log = self.directory.parent / (self.directory.name + ".log")
@@ -63,8 +67,19 @@ class Broker:
         took = time.monotonic() - began
         self.slowest_start = max(self.slowest_start, took)
         assert took < limit, f"the start took {took:.1f} s:\n{self.tail()}"
-        self.port = json.loads(self.ports_file.read_text())["amqp"][0]
+        ports = json.loads(self.ports_file.read_text())
+        self.port = ports["amqp"][0]
+        self.http_port, self.metrics_port = (ports.get(name, [None])[0] for name in ("http", "metrics"))
         return self
+
+    def api(self):
+        """Its HTTP API; there is one where [`WITH_API`] is among its arguments."""
+        return Api(f"http://guest:guest@127.0.0.1:{self.http_port}")
+
+    def metrics(self):
+        """What Prometheus is told; with `--metrics-listen` among its arguments."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:
+            return answer.read().decode()
 
     def refuses(self):
         """Launches; the broker must end by itself with exit code 1. Its last line."""

@@ -74,11 +74,12 @@ def hang_up_all():
 
 
 class Client:
-    """One connection with channel 1 open."""
+    """One connection with channel 1 open. With a heartbeat it beats whenever it reads, so that silence is that of the broker."""
 
     def __init__(self, port, heartbeat=0, capabilities=CAPABILITIES):
         OPEN.add(self)
         self.blocked = []
+        self.heartbeat, self._beat_at = 0, 0.0
         self._buffer = bytearray()
         self._content = None
         self.header = b""
@@ -101,6 +102,7 @@ class Client:
             locale="en_US",
         )
         self.send("connection.tune-ok", 0, channel_max=2047, frame_max=131072, heartbeat=heartbeat)
+        self.heartbeat = heartbeat
         self.ask("connection.open", "connection.open-ok", 0, virtual_host="/")
         self.ask("channel.open", "channel.open-ok")
 
@@ -116,8 +118,15 @@ class Client:
     def send(self, name, channel=1, **arguments):
         self.write(Frame(METHOD, channel, encode_method(name, **arguments)).encode())
 
-    def beat(self):
-        self.write(Frame(HEARTBEAT, 0, b"").encode())
+    def _beat_when_due(self):
+        """How long the next heartbeat has time."""
+        if not self.heartbeat:
+            return PATIENCE
+        now = time.monotonic()
+        if now >= self._beat_at:
+            self.write(Frame(HEARTBEAT, 0, b"").encode())
+            self._beat_at = now + self.heartbeat / 2
+        return self._beat_at - now
 
     def ask(self, name, answer, channel=1, **arguments):
         self.send(name, channel, **arguments)
@@ -134,13 +143,18 @@ class Client:
 
     def pump(self, timeout=0.0):
         """Reads what is there, waiting up to `timeout` for something; says whether anything came."""
-        self.sock.settimeout(max(timeout, 0.0))
-        try:
-            data = self.sock.recv(1 << 20)
-        except (TimeoutError, BlockingIOError):
-            return False
-        except OSError as error:
-            raise Gone(str(error)) from None
+        until = time.monotonic() + timeout
+        while True:
+            wait = min(until - time.monotonic(), self._beat_when_due())
+            self.sock.settimeout(max(wait, 0.0))
+            try:
+                data = self.sock.recv(1 << 20)
+                break
+            except (TimeoutError, BlockingIOError):
+                if time.monotonic() >= until:
+                    return False
+            except OSError as error:
+                raise Gone(str(error)) from None
         if not data:
             raise Gone("end of the socket")
         self._buffer += data

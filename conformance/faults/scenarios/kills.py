@@ -4,7 +4,7 @@ import signal
 import threading
 import time
 
-from broker import Broker
+from broker import WITH_API, Broker
 from client import Client, Consumer, Publisher, drain
 from faults import scenario
 from history import ACK_GRACE_SECS, History, some
@@ -52,6 +52,30 @@ def kill_while_publishing_with_confirms(case):
     history.check()
     case.note(f"{history.summary()}, slowest start {broker.slowest_start:.2f} s")
     broker.stop()
+
+
+@scenario("FM1")
+def modes_that_do_not_wait_for_the_disk_are_told_and_lose_nothing_by_a_kill(case):
+    for mode, is_warned in (("always", False), ("interval", True), ("never", True)):
+        broker, history = case.broker("--storage-sync", mode, *WITH_API, "--metrics-listen", "127.0.0.1:0"), History()
+        for lap in range(case.rounds(2, 30)):
+            broker.start()
+            if lap == 0:
+                declare(broker, "jobs")
+            assert broker.api().get("overview").json["storage_sync"] == mode
+            assert f'rabbitmq_storage_sync_info{{mode="{mode}"}} 1' in broker.metrics().splitlines()
+            warnings = [line for line in broker.since_start().splitlines() if f"storage.sync is {mode}" in line]
+            assert len(warnings) == is_warned, warnings
+            load = Load(broker, history)
+            time.sleep(case.random.uniform(0.02, 0.4))
+            history.crashed()
+            broker.kill()
+            load.join()
+        broker.start()
+        drain(broker.port, history, "jobs")
+        history.check()
+        case.note(f"{mode}: {history.summary()}")
+        broker.stop()
 
 
 @scenario("FM2")

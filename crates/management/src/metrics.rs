@@ -305,6 +305,16 @@ fn identity(api: &Api, page: &mut Page, endpoint: &str) {
         ],
         1,
     );
+    page.family(
+        "rabbitmq_storage_sync_info",
+        Untyped,
+        "What a confirm of a persistent message waits for",
+    );
+    page.series(
+        "rabbitmq_storage_sync_info",
+        &[("mode", api.broker.storage_sync())],
+        1,
+    );
 }
 
 fn of_queues(

@@ -709,7 +709,7 @@ pub(crate) async fn carry_out(
             look::messages(api, visitor, request, vhost, queue).await
         }
         ["x", "openapi.json"] => Ok(openapi::describe(api)),
-        ["x", "ready"] => Ok(health::ready()),
+        ["x", "ready"] => Ok(health::ready(api)),
         _ => Err(Refused::not_found()),
     }
 }

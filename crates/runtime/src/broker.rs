@@ -8,6 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -60,6 +61,9 @@ use crate::{
     unwritten::Unwritten,
     vhost_handle::{ChurnCounters, QueueChurn, VhostHandle, VhostRefusal},
 };
+
+/// Within which time a disk that is well ends a write or a sync, also a slow one. Beyond it health checks fail.
+const DISK_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Writes that may wait for the committer before publishing connections are no longer read.
 const UNWRITTEN_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -198,6 +202,7 @@ pub(crate) struct Services {
     pub(crate) failed_logins: FailedLogins,
     pub(crate) publishing: Publishing,
     data_dir: Option<PathBuf>,
+    storage_sync: &'static str,
     pub(crate) node: NodeOptions,
     pub(crate) events: Events,
     pub(crate) alarms: Arc<Alarms>,
@@ -377,6 +382,10 @@ impl Broker {
             failed_logins: FailedLogins::new(options.node.login_failures_max),
             publishing: Publishing::default(),
             data_dir: options.data_dir.clone(),
+            storage_sync: match options.data_dir {
+                Some(_) => options.store.sync.name(),
+                None => "memory",
+            },
             node: options.node.clone(),
             events,
             alarms,
@@ -462,6 +471,19 @@ impl Broker {
     #[must_use]
     pub fn data_dir(&self) -> Option<&Path> {
         self.services.data_dir.as_deref()
+    }
+
+    /// What a confirm waits for: `always`, `interval` or `never`, as in `storage.sync`; `memory` without a directory.
+    #[must_use]
+    pub fn storage_sync(&self) -> &'static str {
+        self.services.storage_sync
+    }
+
+    /// For how long the disk has not answered, once that is longer than a slow one takes.
+    #[must_use]
+    pub fn disk_silence(&self) -> Option<Duration> {
+        let busy = self.services.committer.busy_for();
+        busy.filter(|busy| *busy >= DISK_ANSWERS_WITHIN)
     }
 
     /// Queues that were declared, created and deleted since the start.

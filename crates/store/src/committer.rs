@@ -96,6 +96,8 @@ struct Shared<P> {
     /// Held while units are joined.
     joining: Mutex<()>,
     out_of_space: AtomicBool,
+    /// Since when the thread has been at what it does now.
+    busy_since: Mutex<Option<Instant>>,
     commits: AtomicU64,
     syncs: AtomicU64,
     rows: AtomicU64,
@@ -138,6 +140,7 @@ impl<P: Send + 'static> Committer<P> {
             listener: Mutex::new(None),
             joining: Mutex::new(()),
             out_of_space: AtomicBool::new(false),
+            busy_since: Mutex::new(None),
             commits: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
             rows: AtomicU64::new(0),
@@ -216,6 +219,14 @@ impl<P: Send + 'static> Committer<P> {
     #[must_use]
     pub fn is_out_of_space(&self) -> bool {
         self.shared.out_of_space.load(Ordering::Relaxed)
+    }
+
+    /// For how long it has been writing or syncing what it took last; `None` while it waits for work. A disk that hangs
+    /// shows here, and so does one that is full.
+    #[must_use]
+    pub fn busy_for(&self) -> Option<Duration> {
+        let since = *self.shared.busy_since.lock();
+        since.map(|since| since.elapsed())
     }
 
     /// What was done so far.
@@ -338,7 +349,10 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
 
     fn run(&mut self) -> Result<(), CommitError> {
         loop {
-            match self.shared.inbox.next(self.deadline()) {
+            *self.shared.busy_since.lock() = None;
+            let next = self.shared.inbox.next(self.deadline());
+            *self.shared.busy_since.lock() = Some(Instant::now());
+            match next {
                 Next::Commit(segment) => {
                     self.commit(segment)?;
                     self.rest_due = Some(Instant::now() + REST_AFTER);

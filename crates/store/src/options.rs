@@ -15,6 +15,16 @@ pub enum SyncMode {
 }
 
 impl SyncMode {
+    /// As operators write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::Interval(_) => "interval",
+            Self::Never => "never",
+        }
+    }
+
     /// What an operator has to know about it in one line; nothing for the mode that promises everything.
     #[must_use]
     pub fn warning(self) -> Option<String> {

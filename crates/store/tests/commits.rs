@@ -300,6 +300,27 @@ fn waiting_bytes_are_counted_and_progress_is_told() {
 }
 
 #[test]
+fn while_the_thread_is_at_work_it_is_told_for_how_long() {
+    let dir = data_dir();
+    let mut broker = Broker::open(dir.path());
+    let ((tell, told), (go_on, may_go_on)) = (channel(), channel::<()>());
+    broker.committer.set_listener(Box::new(move |_| {
+        tell.send(()).unwrap_or(());
+        // Until the other end is dropped.
+        may_go_on.recv().unwrap_or(());
+    }));
+    broker.send([put(1, "body")], 1, true);
+    told.recv().expect("it is at work");
+    let before = broker.committer.busy_for().expect("it is at work");
+    assert!(broker.committer.busy_for().expect("still") >= before);
+    drop(go_on);
+    broker.wait_for(1);
+    while broker.committer.busy_for().is_some() {
+        thread::yield_now();
+    }
+}
+
+#[test]
 fn dropping_the_committer_writes_nothing_more_and_is_no_clean_stop() {
     let dir = data_dir();
     let mut broker = Broker::open(dir.path());

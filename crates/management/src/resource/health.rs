@@ -1,5 +1,7 @@
 //! Health checks: 200 when all is well, 503 with the reason when not.
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
@@ -93,14 +95,28 @@ fn port_listener(api: &Api, port: &str) -> Result<Reply, Refused> {
     })))
 }
 
-/// `/x/ready`: nothing is answered before everything that was stored or defined is in its place.
-pub(crate) fn ready() -> Reply {
-    ok(json!({}))
+/// `/x/ready`: nothing is answered before everything that was stored or defined is in its place. While the disk does not
+/// answer nothing durable can be done for anybody.
+pub(crate) fn ready(api: &Api) -> Reply {
+    match api.broker.disk_silence() {
+        Some(silence) => failed(json!({"reason": told(silence)})),
+        None => ok(json!({})),
+    }
 }
 
-/// Which resources are low.
+fn told(silence: Duration) -> String {
+    format!("the disk has not answered for {} s", silence.as_secs())
+}
+
+/// Which resources are low, or hang.
 fn alarms(api: &Api, reason: &str) -> Reply {
-    let alarm = api.broker.alarm();
+    let mut alarm = api.broker.alarm();
+    let silence = api.broker.disk_silence();
+    let reason = match silence {
+        Some(silence) if !alarm.is_on() => told(silence),
+        Some(_) | None => reason.to_owned(),
+    };
+    alarm.disk |= silence.is_some();
     let node = &api.broker.node().name;
     let resources = [(alarm.memory, "memory"), (alarm.disk, "disk")];
     let on: Vec<Value> = resources

@@ -66,6 +66,7 @@ pub(crate) fn show(api: &Api, visitor: &Visitor, request: &Request) -> Result<Re
         "is_op_policy_updating_enabled": !api.settings.operator_policies_are_fixed,
         "require_definition_json_extension": api.settings.definitions_need_json_extension,
         "statistics_db_event_queue": 0,
+        "storage_sync": api.broker.storage_sync(),
         // Tools take an answer without it for a refusal.
         "message_stats": message_stats(api, request, &key, &totals),
         "queue_totals": queue_totals,
