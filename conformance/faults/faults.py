@@ -34,6 +34,10 @@ LIMIT_SECS = {False: 120, True: 3600}
 NO_SCENARIO_MATCHES = 5
 
 
+# What needs a broker that is made to fail from within.
+TESTED_IN_RUST = {"FM34": "scripts/cargo test -p leveret-runtime -p leveret-server -p leveret-store fm34"}
+
+
 class Skip(Exception):
     """Cannot be done here; the text says why."""
 
@@ -172,6 +176,8 @@ def main():
         sys.exit(run_one(arguments.one, f"{arguments.seed}:{arguments.one}", arguments.scratch, arguments.long))
 
     names = [name for name, each in SCENARIOS.items() if arguments.filter in name]
+    if not names and arguments.filter in TESTED_IN_RUST:
+        print(f"faults: {arguments.filter} is shown by: {TESTED_IN_RUST[arguments.filter]}")
     if not names:
         print(f"faults: no scenario has {arguments.filter!r} in its name", file=sys.stderr)
         sys.exit(NO_SCENARIO_MATCHES)

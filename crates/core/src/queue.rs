@@ -27,7 +27,7 @@
 //! * every stored message in memory stands before the cold range, except those that die; what came back to the disk is
 //!   known one by one;
 //! * the stored counters count what is stored, in memory and cold;
-//! * a get waits only for a refill that is under way;
+//! * a get waits only for a refill that is under way, or for what comes back;
 //! * attempts are counted of messages that are there, of those in the cold range only from before the start;
 //! * what is stranded is dying;
 //! * no consumer holds more unacked messages than its prefetch;
@@ -48,6 +48,8 @@ mod expire;
 mod limits;
 mod line;
 mod look;
+mod release;
+mod remains;
 mod report;
 mod retry;
 mod returned;
@@ -65,8 +67,9 @@ use self::{
     cold::{Asked, Cold, Window},
     consumers::Consumers,
     dead_letter::Stranded,
-    expire::DYING_READ_MAX,
+    expire::{DYING_BYTES_READ_MAX, DYING_READ_MAX},
     line::Line,
+    release::Returning,
     retry::Retries,
     spill::Spilled,
     spot::Spot,
@@ -79,6 +82,8 @@ pub use self::{
     dead_letter::{STRANDED_RETRY_MILLIS, STRANDED_TRIED_MAX},
     effects::{Answer, Confirm, DeathReason, Deaths, Delivery, Effects, Got, Overdue, Transfer},
     look::{ColdPart, Found, Look, Seen, SingleOnDisk, Standing},
+    release::RETURNS_MAX,
+    remains::Remains,
     report::{ConsumerReport, Counters, Report},
     stub::UNACKED_BYTES_MAX,
 };
@@ -97,6 +102,9 @@ pub const WINDOW_ROWS_MAX: usize = 2000;
 pub const WINDOW_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes handed out in one go; afterwards the surroundings look whether readers keep up.
 pub const HAND_OUT_BYTES_MAX: usize = 256 * 1024;
+
+/// Messages that die of age or for want of room in one batch, so that others have their turn behind it: more than come with one.
+pub const DEATHS_MAX: u32 = 8000;
 
 /// How many messages a queue has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -177,6 +185,8 @@ pub struct Queue {
     /// Above it the next ones are not.
     unacked_bytes_max: usize,
     last_handout: Handout,
+    /// Those of them that are still to come back from channels that are gone.
+    returning: Option<Box<Returning>>,
     /// When unacked messages are overdue.
     acks: AckTimes,
     /// Of messages that came back, how often. Nothing of others, and nothing where nobody counts.
@@ -191,6 +201,10 @@ pub struct Queue {
     dying: BTreeMap<Seq, Ready>,
     /// Bytes of both.
     dying_message_bytes: u64,
+    /// And of those on disk only.
+    sinking_message_bytes: u64,
+    /// How many may still die before this batch is over.
+    deaths_left: u32,
     /// Those of them that were refused, of a queue that keeps such.
     stranded: Option<Box<Stranded>>,
     /// Those that have arrived elsewhere while rows were being read, and may come back with them.
@@ -252,6 +266,7 @@ impl Queue {
             unacked_bytes: 0,
             unacked_bytes_max: UNACKED_BYTES_MAX,
             last_handout: Handout::default(),
+            returning: None,
             acks: AckTimes::default(),
             attempts: BTreeMap::new(),
             turns: 0,
@@ -259,6 +274,8 @@ impl Queue {
             sinking: BTreeMap::new(),
             dying: BTreeMap::new(),
             dying_message_bytes: 0,
+            sinking_message_bytes: 0,
+            deaths_left: DEATHS_MAX,
             stranded: None,
             arrived: BTreeSet::new(),
             consumers: Consumers::default(),
@@ -379,12 +396,14 @@ impl Queue {
                 handout,
                 outcome,
                 more,
-            } => {
-                self.end_delivery(seq, handout, outcome, effects);
-                if !more {
-                    self.settled(outcome, effects);
+            } => match outcome {
+                Outcome::Returned | Outcome::Failed => {
+                    self.give_back((seq, handout, outcome), more, effects);
                 }
-            }
+                Outcome::Acked | Outcome::Discarded | Outcome::Rejected => {
+                    self.end_delivery(seq, handout, outcome, effects);
+                }
+            },
             Command::Release { channel, ended } => {
                 self.release(Channels::One(channel), ended, effects);
             }
@@ -404,6 +423,7 @@ impl Queue {
                 effects.answers.push((request, answer));
             }
             Command::Tick => {
+                self.go_on_returning(effects);
                 self.take_back_overdue(effects);
                 self.retry_stranded(effects);
             }
@@ -420,6 +440,7 @@ impl Queue {
 
     /// Closes a batch of commands: changed counters join the writes of the rows they count.
     pub fn seal(&mut self, effects: &mut Effects) {
+        self.deaths_left = DEATHS_MAX;
         self.forget_leftovers(effects);
         if std::mem::take(&mut self.is_state_stale) && self.durable && !self.is_deleted {
             effects.writes.push(Write::State {
@@ -522,8 +543,8 @@ impl Queue {
         self.check_retries()?;
         self.check_stranded()?;
         self.check_stubs()?;
-        if !self.waiting_gets.is_empty() && !self.cold.is_asked() {
-            return Err("a get waits and nothing is being read".to_owned());
+        if !self.waiting_gets.is_empty() && !self.cold.is_asked() && self.returning.is_none() {
+            return Err("a get waits and nothing is being read or comes back".to_owned());
         }
         self.consumers.check(&self.unacked)
     }

@@ -289,6 +289,18 @@ impl Services {
         }
     }
 
+    /// Returns when no more waits for the disk than may wait.
+    pub(crate) async fn disk_keeps_up(&self) {
+        loop {
+            let mut relieved = pin!(self.relief.notified());
+            relieved.as_mut().enable();
+            if self.committer.pending_bytes() < UNWRITTEN_BYTES_MAX {
+                return;
+            }
+            relieved.await;
+        }
+    }
+
     /// Returns once everything handed to the committer so far is on disk.
     pub(crate) async fn barrier(&self) {
         let (sender, stored) = oneshot::channel();

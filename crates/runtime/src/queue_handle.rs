@@ -15,7 +15,7 @@ use leveret_core::{
     ids::{ChannelKey, ConnectionId, ConsumerId, QueueId, Seq, Timestamp},
     queue::{
         Answer, Command, Confirm, ConsumerReport, Deaths, Delivery, Depth, Effects, Found, Look,
-        Refill, Report, RequestId, Seen, Standing,
+        Refill, Remains, Report, RequestId, Seen, Standing,
     },
     record::{Attempts, QueueRecord, QueueState, Write},
     stream::Told,
@@ -41,6 +41,12 @@ use crate::{
 
 /// Bytes that one look reads from the disk, of each priority.
 const LOOK_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Messages that are dropped in place when nobody needs them any more. More of them go on a thread that may take its time.
+const DROPPED_AT_ONCE_MAX: usize = 1000;
+
+/// Commands carried out in one hold of the lock: some milliseconds.
+const COMMANDS_MAX: usize = 4096;
 
 /// A queue that anybody may send commands to.
 #[derive(Debug)]
@@ -92,6 +98,7 @@ struct Afterwards {
     unused: bool,
     expired: bool,
     handed: Vec<Handed>,
+    remains: Option<Box<Remains>>,
 }
 
 impl QueueHandle {
@@ -269,7 +276,28 @@ impl QueueHandle {
 
     /// Applies `commands` in order and runs what they ask for. Never waits; answers come as effects.
     pub fn submit(&self, commands: &mut Vec<Command>) {
+        if commands.len() > COMMANDS_MAX {
+            self.submit_in_portions(commands);
+            return;
+        }
         let afterwards = self.apply(commands);
+        self.run_afterwards(afterwards);
+    }
+
+    /// One step may settle millions. Others have their turn with the queue in between, but for what returns: its order holds
+    /// for the whole step, and the queue takes its own time for it.
+    #[cold]
+    fn submit_in_portions(&self, commands: &mut Vec<Command>) {
+        let mut portion = Vec::with_capacity(COMMANDS_MAX);
+        for command in std::mem::take(commands) {
+            let is_within_return = command.is_within_return();
+            portion.push(command);
+            if portion.len() >= COMMANDS_MAX && !is_within_return {
+                let afterwards = self.apply(&mut portion);
+                self.run_afterwards(afterwards);
+            }
+        }
+        let afterwards = self.apply(&mut portion);
         self.run_afterwards(afterwards);
     }
 
@@ -495,6 +523,7 @@ impl QueueHandle {
             guarded.outboxes.clear();
             self.tell_memory(&mut guarded);
         }
+        self.let_go(effects.remains);
         (answer, effects.writes, effects.cancelled)
     }
 
@@ -610,6 +639,7 @@ impl QueueHandle {
             unused: std::mem::take(&mut effects.unused),
             expired: std::mem::take(&mut effects.expired),
             handed: std::mem::take(handed),
+            remains: effects.remains.take(),
         }
     }
 
@@ -639,6 +669,16 @@ impl QueueHandle {
         deliveries.clear();
     }
 
+    /// Drops what a purge or the end of the queue has left: much of it where nobody waits.
+    fn let_go(&self, remains: Option<Box<Remains>>) {
+        if let Some(remains) = remains
+            && remains.entries() > DROPPED_AT_ONCE_MAX
+        {
+            let threads = &self.services.readers.threads;
+            threads.spawn_blocking(move || drop(remains));
+        }
+    }
+
     fn run_afterwards(&self, afterwards: Afterwards) {
         let Afterwards {
             accepted,
@@ -646,7 +686,9 @@ impl QueueHandle {
             unused,
             expired,
             handed,
+            remains,
         } = afterwards;
+        self.let_go(remains);
         self.services.registry.answer(&accepted, true);
         self.services.registry.answer(&rejected, false);
         if !handed.is_empty()

@@ -192,6 +192,8 @@ impl Arrivals {
             services.transfers.have_arrived(messages);
             // A long chain of deaths must not keep others from this thread.
             tokio::task::yield_now().await;
+            // Nor is it to fill memory with what the disk has still to take.
+            services.disk_keeps_up().await;
         }
     }
 }

@@ -780,7 +780,7 @@ async fn a_backlog_that_is_on_the_disk_is_read_past_all_that_waits_to_be_written
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sc58_a_bug_in_one_queue_ends_no_other_and_the_queue_is_back_as_it_was_stored() {
+async fn fm34_sc58_a_bug_in_one_queue_ends_no_other_and_the_queue_is_back_as_it_was_stored() {
     let dir = TempDir::new().expect("a directory");
     let broker = Scenario::start(dir.path());
     let queue = broker.declare("q", |_| {}).await;
@@ -853,7 +853,7 @@ async fn sc58_a_bug_in_one_queue_ends_no_other_and_the_queue_is_back_as_it_was_s
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sc58_a_queue_that_breaks_again_and_again_stays_closed_until_the_next_start() {
+async fn fm34_sc58_a_queue_that_breaks_again_and_again_stays_closed_until_the_next_start() {
     let dir = TempDir::new().expect("a directory");
     let broker = Scenario::start(dir.path());
     let mut queue = broker.declare("q", |_| {}).await;

@@ -188,7 +188,7 @@ async fn consume_with_the_bug(broker: &Broker, queue: &'static str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sc58_a_bug_ends_the_connection_that_met_it_and_what_it_held_goes_back() {
+async fn fm34_sc58_a_bug_ends_the_connection_that_met_it_and_what_it_held_goes_back() {
     let options = StartOptions {
         data_dir: None,
         store: leveret_store::Options::default(),

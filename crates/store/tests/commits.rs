@@ -345,7 +345,7 @@ fn a_store_has_one_committer() {
 }
 
 #[test]
-fn a_panic_on_the_thread_is_a_failure_and_releases_nothing_more() {
+fn fm34_a_panic_on_the_thread_is_a_failure_and_releases_nothing_more() {
     let dir = data_dir();
     let (store, _) = Store::open(dir.path(), &Options::default()).unwrap();
     let (failure, failed) = channel();

@@ -79,7 +79,7 @@ impl Queue {
             let (channel, handout) = (unacked.holder.channel, unacked.holder.handout);
             let consumer = unacked.consumer();
             self.end_delivery(seq, handout, Outcome::Returned, effects);
-            self.settled(Outcome::Returned, effects);
+            self.trim_returned(effects);
             let timeout_millis = match consumer {
                 None => self.settings.ack_timeout_millis,
                 // A consumer that is gone already has nothing to be told.

@@ -129,6 +129,19 @@ impl Command {
     pub const fn has_more(&self) -> bool {
         matches!(self, Self::Settle { more: true, .. })
     }
+
+    /// Whether it returns a message and others of the same step follow.
+    #[must_use]
+    pub const fn is_within_return(&self) -> bool {
+        matches!(
+            self,
+            Self::Settle {
+                more: true,
+                outcome: Outcome::Returned | Outcome::Failed,
+                ..
+            }
+        )
+    }
 }
 
 /// Names a command whose answer somebody waits for.

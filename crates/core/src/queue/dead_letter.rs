@@ -5,7 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{DeathReason, Effects, Queue, Ready, Spot, Stranding, Transfer};
+use super::{
+    DYING_BYTES_READ_MAX, DYING_READ_MAX, DeathReason, Effects, Queue, Ready, Spot, Stranding,
+    Transfer,
+};
 use crate::ids::{QueueId, Seq, Timestamp};
 
 /// How long stranded messages wait for the next try. RabbitMQ takes 3 minutes.
@@ -41,6 +44,7 @@ impl Queue {
         effects: &mut Effects,
     ) {
         effects.deaths.note(reason);
+        self.deaths_left = self.deaths_left.saturating_sub(1);
         if self.settings.dead_letter.is_none() {
             self.forget(spot, &ready, effects);
             return;
@@ -68,6 +72,18 @@ impl Queue {
         }
         self.dying_message_bytes += self.message_bytes(spot.seq, &ready.message);
         self.dying.insert(spot.seq, ready);
+    }
+
+    /// Whether others have had their turn since the last ones died.
+    pub(super) const fn may_die(&self) -> bool {
+        self.deaths_left > 0
+    }
+
+    /// Whether of those that died before so many are gone that more may be read from the disk only to die. Each that goes is a
+    /// command, behind which the queue looks again.
+    pub(super) fn has_room_for_dead(&self) -> bool {
+        let in_memory = self.dying_message_bytes - self.sinking_message_bytes;
+        self.dying.len() < DYING_READ_MAX && in_memory < DYING_BYTES_READ_MAX
     }
 
     /// Somebody else has the message, or nobody wants it.
@@ -168,15 +184,10 @@ impl Queue {
             .map(|(&seq, ready)| self.message_bytes(seq, &ready.message))
             .sum();
         let sinking = self.sinking.values();
-        let message_bytes = message_bytes
-            + sinking
-                .map(|sinking| sinking.stub.message_bytes())
-                .sum::<u64>();
-        if message_bytes != self.dying_message_bytes {
-            return Err(format!(
-                "{} dying bytes are counted",
-                self.dying_message_bytes
-            ));
+        let on_disk: u64 = sinking.map(|sinking| sinking.stub.message_bytes()).sum();
+        let counted = (self.dying_message_bytes, self.sinking_message_bytes);
+        if (message_bytes + on_disk, on_disk) != counted {
+            return Err(format!("{counted:?} dying bytes are counted"));
         }
         let stranded = self.stranded.iter();
         let mut stranded = stranded.flat_map(|stranded| stranded.waiting.keys());

@@ -69,8 +69,8 @@ impl Queue {
     /// between, and answers what [`Queue::room_wanted`] then asks. The only place where a message goes from ready to a consumer.
     pub fn hand_out(&mut self, effects: &mut Effects) -> bool {
         let mut bytes_left = HAND_OUT_BYTES_MAX;
-        while self.has_ready() && self.consumers.is_anyone_ready() {
-            let Some((spot, ready)) = self.take_head(effects) else {
+        while self.returning.is_none() && self.has_ready() && self.consumers.is_anyone_ready() {
+            let Some((spot, ready)) = self.take_head_soon(effects) else {
                 break;
             };
             if bytes_left == 0 {
@@ -148,6 +148,9 @@ impl Queue {
 
     /// Answers waiting gets in their order, as far as the head of the queue is known.
     pub(super) fn serve_gets(&mut self, effects: &mut Effects) {
+        if self.returning.is_some() {
+            return;
+        }
         while let Some(&WaitingGet {
             request,
             channel,
@@ -197,18 +200,37 @@ impl Queue {
     /// Takes the first ready message whose time is not over; asks for a refill and answers `None` when it is cold.
     pub(super) fn take_head(&mut self, effects: &mut Effects) -> Option<(Spot, Ready)> {
         loop {
-            if let Some(cold_from) = self.cold.from()
-                && self.ready.first().is_none_or(|(spot, _)| spot > cold_from)
-            {
-                self.ask_refill(effects);
-                return None;
-            }
-            let (spot, ready) = self.pop_ready()?;
+            let (spot, ready) = self.pop_head(effects)?;
             if ready.due >= self.now {
                 return Some((spot, ready));
             }
             self.die(spot, ready, DeathReason::Expired, effects);
         }
+    }
+
+    /// The same; `None` also when so many were over before it that others are to have their turn first.
+    fn take_head_soon(&mut self, effects: &mut Effects) -> Option<(Spot, Ready)> {
+        loop {
+            let (spot, ready) = self.pop_head(effects)?;
+            if ready.due >= self.now {
+                return Some((spot, ready));
+            }
+            if !self.may_die() {
+                self.insert_ready(spot, ready);
+                return None;
+            }
+            self.die(spot, ready, DeathReason::Expired, effects);
+        }
+    }
+
+    fn pop_head(&mut self, effects: &mut Effects) -> Option<(Spot, Ready)> {
+        if let Some(cold_from) = self.cold.from()
+            && self.ready.first().is_none_or(|(spot, _)| spot > cold_from)
+        {
+            self.ask_refill(effects);
+            return None;
+        }
+        self.pop_ready()
     }
 
     const fn next_handout(&mut self) -> Handout {

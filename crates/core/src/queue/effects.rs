@@ -1,6 +1,6 @@
 //! What a queue asks of its surroundings.
 
-use super::{Refill, RequestId};
+use super::{Refill, Remains, RequestId};
 use crate::{
     ids::{ChannelKey, ConsumerId, Handout, QueueId, Seq, Timestamp},
     message::Message,
@@ -44,6 +44,8 @@ pub struct Effects {
     pub missing: u64,
     /// For whoever counts.
     pub deaths: Deaths,
+    /// Nobody needs it any more; to be dropped where nobody waits.
+    pub remains: Option<Box<Remains>>,
 }
 
 /// How many messages died of what, and how many of those that somebody has to take were taken.

@@ -21,6 +21,8 @@ use crate::{
 
 /// Dead messages on their way elsewhere from which on no more of the backlog is read only to die: they wait on disk.
 pub(super) const DYING_READ_MAX: usize = 2 * WINDOW_ROWS_MAX;
+/// Bytes of their bodies from which on it is the same.
+pub(super) const DYING_BYTES_READ_MAX: u64 = 16 * 1024 * 1024;
 
 impl Queue {
     /// When the queue is to be sent the next [`super::Command::Tick`] at the latest.
@@ -32,8 +34,10 @@ impl Queue {
         let waits = self.retries.as_ref().and_then(|retries| retries.next_due());
         let acks = self.acks.next_check();
         let stranded = self.stranded_due();
+        let returning = self.returning.is_some().then_some(self.now);
         if !(self.has_deadlines() || self.settings.has_limits()) {
-            return [acks, waits, stranded].into_iter().flatten().min();
+            let dues = [acks, waits, stranded, returning];
+            return dues.into_iter().flatten().min();
         }
         let in_memory = if self.settings.lazy_expiry {
             self.known_head().map(|(_, due)| due)
@@ -54,6 +58,7 @@ impl Queue {
             acks,
             waits,
             stranded,
+            returning,
         ]
         .into_iter()
         .flatten()
@@ -87,9 +92,11 @@ impl Queue {
         }
     }
 
-    /// Everything whose time is over leaves. Runs behind every hand-out.
+    /// What is over leaves, all of it or so much that others are to have their turn first. Runs behind every hand-out.
     pub(super) fn expire(&mut self, effects: &mut Effects) {
-        while let Some(spot) = self.next_over() {
+        while self.may_die()
+            && let Some(spot) = self.next_over()
+        {
             let Some(ready) = self.ready.remove(spot) else {
                 break;
             };
@@ -169,10 +176,9 @@ impl Queue {
             && self.may_read_to_expire()
     }
 
-    /// Nothing is being read, and those that died before are mostly gone. Each that goes is a command, behind which the
-    /// queue looks again.
+    /// Nothing is being read, and those that died before are mostly gone.
     fn may_read_to_expire(&self) -> bool {
-        !self.cold.is_asked() && self.dying.len() < DYING_READ_MAX
+        !self.cold.is_asked() && self.has_room_for_dead()
     }
 
     /// Asks for cold messages whose time is over, a page at a time.

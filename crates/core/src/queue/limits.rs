@@ -1,6 +1,6 @@
 //! A queue may be full: the head makes room, or the new message is refused.
 
-use super::{DeathReason, Effects, Queue, Transfer};
+use super::{DYING_BYTES_READ_MAX, DYING_READ_MAX, DeathReason, Effects, Queue, Transfer};
 use crate::{
     arguments::{Overflow, QueueSettings},
     message::Message,
@@ -40,7 +40,7 @@ impl Queue {
         true
     }
 
-    /// Drops messages from the head until the limits hold.
+    /// Drops messages from the head until the limits hold, or so many are gone that others are to have their turn first.
     ///
     /// Runs behind every hand-out, so that a message for an idle consumer never counts. A head that
     /// is still to be read is dropped when it came: until then the queue is longer than it should be.
@@ -48,7 +48,7 @@ impl Queue {
         if self.settings.overflow != Overflow::DropHead {
             return;
         }
-        while self.is_too_long() {
+        while self.may_drop() {
             let Some((spot, ready)) = self.take_head(effects) else {
                 return;
             };
@@ -58,7 +58,28 @@ impl Queue {
 
     /// Whether the queue is too long and nothing is under way to make it shorter.
     pub(super) fn must_drop(&self) -> bool {
-        self.settings.overflow == Overflow::DropHead && self.is_too_long() && !self.cold.is_asked()
+        self.settings.overflow == Overflow::DropHead
+            && self.returning.is_none()
+            && self.is_too_long()
+            && !self.is_backlog_held_up()
+            && !self.cold.is_asked()
+    }
+
+    fn may_drop(&self) -> bool {
+        self.may_die()
+            && self.returning.is_none()
+            && self.is_too_long()
+            && !self.is_backlog_held_up()
+    }
+
+    /// A limit that came with a policy finds a backlog: it leaves no faster than the dead find their new places. Where there is
+    /// little too much nobody waits, since it is publishers who make it so, and they wait for the dead.
+    fn is_backlog_held_up(&self) -> bool {
+        !self.has_room_for_dead()
+            && self.settings.is_too_much(
+                self.depth().ready.saturating_sub(DYING_READ_MAX as u64),
+                self.ready_bytes().saturating_sub(DYING_BYTES_READ_MAX),
+            )
     }
 
     fn is_too_long(&self) -> bool {

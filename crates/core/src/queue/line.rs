@@ -56,10 +56,6 @@ impl<K: Ord + Copy, V, const CHUNK: usize> Line<K, V, CHUNK> {
         self.last.is_empty() && self.aside.is_empty()
     }
 
-    pub(super) fn clear(&mut self) {
-        *self = Self::new();
-    }
-
     /// Puts a message at its place, where there is none.
     pub(super) fn insert(&mut self, key: K, value: V) {
         if self.last.last_key().is_none_or(|last| last < key) {
@@ -344,7 +340,7 @@ mod tests {
                     }
                     Step::Remove(_) | Step::RemoveMissing(_) => {}
                     Step::Clear => {
-                        line.clear();
+                        line = Short::new();
                         model.clear();
                     }
                 }

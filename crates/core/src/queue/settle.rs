@@ -1,26 +1,16 @@
 //! Deliveries end, consumers come and go, the queue is emptied or deleted.
 
-use std::cmp::Reverse;
-
 use super::{
     Answer, ConsumerSettings, DeathReason, Effects, Held, Holder, Outcome, Queue, Ready, Spot,
-    Unacked, cold::Window, spill::Spilled,
+    Unacked, spill::Spilled,
 };
 use crate::{
     arguments::QueueType,
-    ids::{Channels, ConsumerId, Handout, Seq},
+    ids::{ConsumerId, Handout, Seq},
     record::{MetaChange, Write},
 };
 
 impl Queue {
-    /// Deliveries ended in the given way, all of one step.
-    pub(super) fn settled(&mut self, outcome: Outcome, effects: &mut Effects) {
-        match outcome {
-            Outcome::Returned | Outcome::Failed => self.trim_returned(effects),
-            Outcome::Acked | Outcome::Discarded | Outcome::Rejected => {}
-        }
-    }
-
     pub(super) fn end_delivery(
         &mut self,
         seq: Seq,
@@ -91,59 +81,13 @@ impl Queue {
 
     /// What does not fit or is over leaves before anybody is handed what came back: a returned
     /// message has no claim to an idle consumer, as a new one has. On a quorum queue it has.
-    fn trim_returned(&mut self, effects: &mut Effects) {
+    pub(super) fn trim_returned(&mut self, effects: &mut Effects) {
         if self.settings.has_limits() && self.settings.queue_type != QueueType::Quorum {
             self.drop_overflow(effects);
         }
         if self.settings.lazy_expiry {
             self.expire(effects);
         }
-    }
-
-    /// Everything the channel holds returns to its old place; in a quorum queue consumer by consumer, then what was got,
-    /// in the order it was handed out.
-    ///
-    /// Looks at every unacked message: an index by channel would cost each delivery more than it
-    /// saves when a channel ends.
-    pub(super) fn release(&mut self, channels: Channels, ended: bool, effects: &mut Effects) {
-        let mut held: Vec<(Seq, Holder)> = self
-            .unacked
-            .iter()
-            .filter(|(_, unacked)| channels.has(unacked.holder.channel))
-            .map(|(seq, unacked)| (seq, unacked.holder))
-            .collect();
-        if ended {
-            let answers = &mut effects.answers;
-            self.waiting_gets.retain(|get| {
-                let stays = !channels.has(get.channel);
-                if !stays {
-                    answers.push((get.request, Answer::Got(None)));
-                }
-                stays
-            });
-            let had_consumers = self.consumers.len() > 0;
-            self.consumers.remove_all(channels);
-            effects.unused |= had_consumers && self.consumers.len() == 0;
-        }
-        if held.is_empty() {
-            return;
-        }
-        if self.settings.queue_type == QueueType::Quorum {
-            held.sort_by_key(|(_, holder)| {
-                let age = self.last_handout.since(holder.handout);
-                let number = holder.number;
-                (holder.channel, number == 0, number, Reverse(age))
-            });
-        }
-        let outcome = if ended {
-            Outcome::Failed
-        } else {
-            Outcome::Returned
-        };
-        for (seq, holder) in held {
-            self.end_delivery(seq, holder.handout, outcome, effects);
-        }
-        self.trim_returned(effects);
     }
 
     pub(super) fn subscribe(
@@ -181,11 +125,10 @@ impl Queue {
 
     /// Drops ready messages, and those held back; unacked ones are untouched and can still come back.
     pub(super) fn purge(&mut self, effects: &mut Effects) -> u64 {
+        self.return_all(effects);
         let purged = self.depth().ready + self.retrying();
-        while let Some((spot, ready)) = self.pop_ready() {
-            self.forget(spot, &ready, effects);
-        }
-        self.cold_due.clear();
+        let ready = self.take_ready();
+        self.forget_ready(ready, effects);
         self.forget_returned(effects);
         self.has_leftovers &= self.cold.is_empty();
         for range in self.cold.take_all() {
@@ -237,23 +180,15 @@ impl Queue {
         }
         self.is_deleted = true;
         self.consumers.drain_into(&mut effects.cancelled);
-        self.ready.clear();
-        self.window = Window::default();
-        self.ready_message_bytes = 0;
-        self.transient_bytes = 0;
+        let remains = self.take_all();
+        effects.leave(remains);
+        self.returning = None;
         self.spilled = Spilled::default();
-        self.due.clear();
-        self.unacked.clear();
-        self.unacked_bytes = 0;
-        self.sinking.clear();
-        self.dying.clear();
-        self.dying_message_bytes = 0;
         self.stranded = None;
         self.arrived.clear();
         self.attempts.clear();
         self.retries = None;
         self.cold.take_all();
-        self.cold_due.clear();
         self.state.messages = 0;
         self.state.message_bytes = 0;
         self.serve_gets(effects);

@@ -11,8 +11,8 @@
 //! What is read again is told by its place: rows of others may stand between those that are wanted.
 
 use super::{
-    Asked, DYING_READ_MAX, DeathReason, Effects, Outcome, Queue, Ready, Refill, Refilled, Spot,
-    WINDOW_BYTES_MAX, WINDOW_ROWS_MAX, spill::Spilled,
+    Asked, DeathReason, Effects, Outcome, Queue, Ready, Refill, Refilled, Spot, WINDOW_BYTES_MAX,
+    WINDOW_ROWS_MAX, spill::Spilled,
 };
 use crate::{
     arguments::QueueType,
@@ -219,12 +219,13 @@ impl Queue {
             return;
         }
         self.dying_message_bytes += stub.message_bytes();
+        self.sinking_message_bytes += stub.message_bytes();
         self.sinking.insert(seq, Sinking { stub, reason });
     }
 
     /// Asks for the bodies of dead messages, unless enough of those are on their way.
     pub(super) fn read_sinking(&mut self, effects: &mut Effects) {
-        if self.cold.is_asked() || self.dying.len() >= DYING_READ_MAX {
+        if self.cold.is_asked() || !self.has_room_for_dead() {
             return;
         }
         let stubs = self.sinking.iter();
@@ -248,6 +249,7 @@ impl Queue {
                 continue;
             };
             self.dying_message_bytes -= stub.message_bytes();
+            self.sinking_message_bytes -= stub.message_bytes();
             while rows.next_if(|row| row.seq < seq).is_some() {}
             match rows.next_if(|row| row.seq == seq) {
                 Some(row) => {

@@ -15,6 +15,7 @@ mod exclusive_consumer;
 mod expiry;
 mod get;
 mod hand_out_in_portions;
+mod in_portions;
 mod last_consumer;
 mod length_limits;
 mod look;

@@ -881,6 +881,7 @@ impl World {
         for effects in [&mut self.twin_effects, &mut self.effects] {
             self.cancelled = std::mem::take(&mut effects.cancelled);
             self.unused = std::mem::take(&mut effects.unused);
+            effects.remains = None;
             assert_eq!(effects.missing, 0);
             // Whoever counts takes them after every batch.
             effects.deaths = Deaths::default();

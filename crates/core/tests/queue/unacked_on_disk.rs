@@ -56,6 +56,7 @@ fn all_of_it_comes_back_in_order_and_flagged() {
     queue.publish(total..total + 10);
     queue.expect_deliveries(alice, total..total + 10);
     queue.end_channel(alice);
+    queue.pass(0);
     queue.expect_depth(total as u64 + 10, 0);
     let bob = queue.subscribe(no_ack());
     queue.expect_redeliveries(bob, 0..total + 10);
