@@ -55,7 +55,6 @@ impl Default for ServerOptions {
 /// A server that accepts connections.
 #[derive(Debug)]
 pub struct Server {
-    broker: Arc<Broker>,
     stopping: watch::Sender<bool>,
     acceptors: JoinSet<()>,
     /// Every connection task has a receiver; when the last one is dropped they are all gone.
@@ -114,7 +113,6 @@ impl Server {
             acceptors.spawn(accept(listener, host));
         }
         Self {
-            broker,
             stopping,
             acceptors,
             connections,
@@ -132,8 +130,7 @@ impl Server {
             // Whoever removed it before has done no harm.
             let _ = std::fs::remove_file(path);
         }
-        // What was published before this moment is confirmed before the close frame.
-        self.broker.flush().await;
+        // Each waits for what it has read to be confirmed before its close frame, and all of them share a sync.
         self.stopping.send_replace(true);
         timeout(deadline, self.connections.closed()).await.is_ok()
     }
