@@ -432,6 +432,10 @@ impl Queue {
             Command::Transferred { seq } => self.transferred(seq, effects),
             Command::Stranded(stranding) => self.strand(*stranding),
             Command::Refilled(refilled) => self.refilled(refilled, effects),
+            Command::Unreadable => {
+                self.cold.note_unreadable();
+                self.serve_gets(effects);
+            }
         }
         if had_consumers && self.consumers.len() == 0 {
             self.last_used = self.now;

@@ -192,7 +192,8 @@ impl Stream {
             Command::MarkConsumed
             | Command::Transferred { .. }
             | Command::Stranded(_)
-            | Command::Refilled(_) => {}
+            | Command::Refilled(_)
+            | Command::Unreadable => {}
             // Every reader has a bound of its own.
             Command::Share { .. } | Command::AskAgain { .. } => {}
         }

@@ -344,7 +344,6 @@ impl Broker {
         };
         let mut payer = Payer {
             registry: registry.clone(),
-            store: store.clone(),
             readers: readers.clone(),
             threads: runtime::Handle::current(),
             metadata_stored: metadata_stored.clone(),

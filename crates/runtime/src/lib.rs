@@ -41,6 +41,7 @@ mod readers;
 mod rebuild;
 mod registry;
 mod replies;
+mod stream_reads;
 mod timers;
 mod traffic;
 mod transfers;

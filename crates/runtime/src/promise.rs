@@ -6,13 +6,11 @@ use std::sync::{
 };
 
 use leveret_core::{
-    ids::{QueueId, Seq},
-    queue::{Confirm, Refill, Refilled},
-    stream::{Ask, MESSAGES, SEGMENTS_MAX, Told},
+    ids::Seq,
+    queue::{Confirm, Refill},
+    stream::{Ask, Told},
 };
-use leveret_store::Store;
 use tokio::{runtime, sync::oneshot};
-use tracing::error;
 
 use crate::{
     outbox::Answered,
@@ -40,7 +38,6 @@ pub(crate) enum Promise {
 #[derive(Debug)]
 pub(crate) struct Payer {
     pub(crate) registry: Arc<Registry>,
-    pub(crate) store: Arc<Store>,
     pub(crate) readers: Readers,
     pub(crate) threads: runtime::Handle,
     pub(crate) metadata_stored: Arc<AtomicU64>,
@@ -111,54 +108,6 @@ impl Payer {
             }
             return;
         }
-        let store = self.store.clone();
-        self.threads.spawn_blocking(move || {
-            if let Some(handle) = stream.upgrade() {
-                handle.tell(look_up(&store, handle.id(), ask));
-            }
-        });
-    }
-}
-
-/// What the store has to say to a stream. Nothing damaged is served: a reader stands still in front of it.
-fn look_up(store: &Store, stream: QueueId, ask: Ask) -> Told {
-    match ask {
-        Ask::Stored { until } => Told::Stored { until },
-        Ask::Rows {
-            reader,
-            from,
-            until,
-            rows_max,
-            bytes_max,
-        } => match store.read_messages(stream, MESSAGES, from, until, rows_max, bytes_max) {
-            Ok(rows) => Told::Rows { reader, rows },
-            Err(damage) => {
-                error!(%stream, %damage, "stored messages cannot be read");
-                Told::Unreadable { reader }
-            }
-        },
-        Ask::Since {
-            reader,
-            from,
-            until,
-            at,
-        } => match store.first_since(stream, MESSAGES, from, until, at) {
-            Ok(found) => Told::Since { reader, found },
-            Err(damage) => {
-                error!(%stream, %damage, "the time of stored messages cannot be read");
-                Told::Unreadable { reader }
-            }
-        },
-        Ask::Segments {
-            priority,
-            from,
-            until,
-        } => {
-            let rows = store.read_messages(stream, priority, from, until, SEGMENTS_MAX, usize::MAX);
-            Told::Segments(rows.unwrap_or_else(|damage| {
-                error!(%stream, %damage, "the segments of a stream cannot be read");
-                Refilled::default()
-            }))
-        }
+        self.readers.answer(ask, stream);
     }
 }

@@ -10,9 +10,10 @@
 
 use std::sync::Arc;
 
+use tokio::time;
 use tracing::{error, warn};
 
-use crate::queue_handle::QueueHandle;
+use crate::{queue_handle::QueueHandle, readers::pause_after};
 
 /// One that breaks so often without having held for [`HOLDS_MILLIS`] in between is left alone until the next start: what
 /// breaks it is stored with it, or comes back at once.
@@ -31,21 +32,29 @@ pub(crate) async fn rebuild(broken: Arc<QueueHandle>) {
     let services = broken.services().clone();
     // What it wrote while it was whole may still wait for the disk.
     services.barrier().await;
-    let (store, id) = (services.readers.store.clone(), broken.id());
-    let read = services.readers.threads.spawn_blocking(move || {
-        let store = store.upgrade()?;
-        Some(store.recover_queue(id))
-    });
-    // Without a store the broker stops.
-    let Ok(Some(read)) = read.await else {
-        return;
-    };
     let name = &broken.record().name;
-    let (state, attempts) = match read {
-        Ok(read) => read,
-        Err(damage) => {
-            error!(queue = %name, %damage, "the broken queue cannot be read; it stays closed");
+    let mut failures = 0;
+    let (state, attempts) = loop {
+        let (store, id) = (services.readers.store.clone(), broken.id());
+        let read = services.readers.threads.spawn_blocking(move || {
+            let store = store.upgrade()?;
+            Some(store.recover_queue(id))
+        });
+        // Without a store the broker stops.
+        let Ok(Some(read)) = read.await else {
             return;
+        };
+        match read {
+            Ok(read) => break read,
+            Err(damage) if damage.is_damage() => {
+                error!(queue = %name, %damage, "the broken queue cannot be read; it stays closed");
+                return;
+            }
+            Err(error) => {
+                error!(queue = %name, %error, "the broken queue cannot be read yet");
+                failures += 1;
+                time::sleep(pause_after(failures)).await;
+            }
         }
     };
     let Some(vhost) = broken.vhost() else {

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     pin::pin,
     sync::Arc,
     task::{Context, Waker},
@@ -908,4 +908,90 @@ async fn fm34_sc58_a_queue_that_breaks_again_and_again_stays_closed_until_the_ne
     let came = again.outbox.came.lock();
     assert!(came.bodies.iter().cloned().eq(numbered(10)));
     assert_eq!(came.redelivered, [true; 10]);
+}
+
+/// Large enough to be kept in files of their own, so many that the stop writes these.
+async fn stopped_with_large_bodies(dir: &Path) {
+    let broker = Scenario::start(dir);
+    let queue = broker.declare("q", |_| {}).await;
+    let bodies = (0..LARGE).map(|number| format!("{number:040000}"));
+    broker.publish(&queue, bodies, true);
+    broker
+        .outbox
+        .wait_until("all are confirmed", |came| came.confirmed.len() == LARGE);
+    broker.broker.stop().expect("stopped");
+}
+
+const LARGE: usize = 700;
+
+fn body_files(dir: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(dir.join("rocksdb")).expect("a directory");
+    let files = files.map(|entry| entry.expect("it").path());
+    let is_for_bodies = |path: &PathBuf| path.extension().is_some_and(|it| it == "blob");
+    let files: Vec<_> = files.filter(is_for_bodies).collect();
+    assert!(!files.is_empty(), "no body has a file of its own");
+    files
+}
+
+impl Scenario {
+    async fn get(&self, queue: &str) -> Result<bool, Refusal> {
+        let queue = name(queue);
+        let get = self.vhost.get(&queue, self.channel, true);
+        let got = tokio::time::timeout(TIME_LIMIT, get).await;
+        got.expect("every get is answered").map(|got| got.is_some())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_goes_on_when_the_system_gives_its_messages_again() {
+    let dir = TempDir::new().expect("a directory");
+    stopped_with_large_bodies(dir.path()).await;
+    let broker = Scenario::start(dir.path());
+    let files = body_files(dir.path());
+    let hidden = |path: &PathBuf| path.with_extension("hidden");
+    for path in &files {
+        fs::rename(path, hidden(path)).expect("moved");
+    }
+    for _ in 0..2 {
+        let refused = broker.get("q").await.expect_err("nothing can be read");
+        assert!(matches!(refused, Refusal::Storage { .. }), "{refused}");
+    }
+    broker.consume("q", AUTO).await;
+    for path in &files {
+        fs::rename(hidden(path), path).expect("moved");
+    }
+    broker
+        .outbox
+        .wait_until("all come", |came| came.bodies.len() == LARGE);
+    let came = broker.outbox.came.lock();
+    assert!(came.bodies.is_sorted(), "out of order");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_get_in_front_of_damage_is_refused_and_a_purge_makes_the_queue_whole() {
+    let dir = TempDir::new().expect("a directory");
+    stopped_with_large_bodies(dir.path()).await;
+    for path in body_files(dir.path()) {
+        let mut bytes = fs::read(&path).expect("read");
+        // All of it but for what tells that it is such a file.
+        for byte in bytes.iter_mut().skip(64) {
+            *byte ^= 1;
+        }
+        fs::write(path, bytes).expect("written");
+    }
+    let broker = Scenario::start(dir.path());
+    let refused = broker.get("q").await.expect_err("nothing can be read");
+    assert!(matches!(refused, Refusal::Storage { .. }), "{refused}");
+
+    let connection = broker.channel.connection;
+    let purged = broker.vhost.purge_queue(&name("q"), connection).await;
+    assert_eq!(purged.expect("purged"), LARGE as u64);
+    assert_eq!(broker.get("q").await, Ok(false));
+    // More than a queue keeps in memory.
+    let queue = broker.queue("q").expect("it is there");
+    broker.publish(&queue, numbered(5000), true);
+    broker.consume("q", AUTO).await;
+    broker
+        .outbox
+        .wait_until("all come", |came| came.bodies.len() == 5000);
 }

@@ -3,6 +3,7 @@
 use std::{io, path::PathBuf};
 
 use leveret_core::ids::{QueueId, Seq};
+use rocksdb::ErrorKind;
 
 /// Why the bytes of a row are not what was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -167,9 +168,31 @@ pub enum ReadError {
         queue: QueueId,
         /// The first position that was not read.
         from: Seq,
+        /// What is there is not what was written. Else the system did not give it: the next try may succeed.
+        is_damage: bool,
         /// RocksDB's words.
         reason: String,
     },
+}
+
+impl ReadError {
+    pub(crate) fn of(queue: QueueId, from: Seq, error: rocksdb::Error) -> Self {
+        Self::Unreadable {
+            queue,
+            from,
+            is_damage: error.kind() == ErrorKind::Corruption,
+            reason: error.into_string(),
+        }
+    }
+
+    /// What is there is not what was written, so that another try would most likely find the same.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        match self {
+            Self::Damaged { .. } => true,
+            Self::Unreadable { is_damage, .. } => *is_damage,
+        }
+    }
 }
 
 /// Why the committer ended. No promise was released after it.

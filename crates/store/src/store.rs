@@ -108,7 +108,7 @@ impl Store {
         } = *refill;
         let mut page = self.read_messages(queue, priority, from, until, rows_max, bytes_max)?;
         if page.rows.is_empty() && page.next.is_none() {
-            page.next_priority = self.next_priority(refill);
+            page.next_priority = self.next_priority(refill)?;
         }
         Ok(page)
     }
@@ -191,11 +191,7 @@ impl Store {
         }
         match rows.status() {
             Ok(()) => Ok(page),
-            Err(error) if page.rows.is_empty() => Err(ReadError::Unreadable {
-                queue,
-                from: position,
-                reason: error.into_string(),
-            }),
+            Err(error) if page.rows.is_empty() => Err(ReadError::of(queue, position, error)),
             Err(_) => {
                 page.next = Some(position);
                 Ok(page)
@@ -244,19 +240,21 @@ impl Store {
     ///
     /// When RocksDB cannot read, or a row is damaged.
     pub fn recover_queue(&self, queue: QueueId) -> Result<QueueMemory, ReadError> {
-        let unreadable = |reason: String| ReadError::Unreadable {
+        let unreadable = |error| ReadError::of(queue, Seq::default(), error);
+        let damaged = |reason: String| ReadError::Unreadable {
             queue,
             from: Seq::default(),
+            is_damage: true,
             reason,
         };
         let key = queue_key(Table::QueueStates, queue);
         let state = self
             .db
             .get_cf(&Table::QueueStates.family(&self.db), key)
-            .map_err(|error| unreadable(error.into_string()))?
+            .map_err(unreadable)?
             .map(|row| queue_states::decode(&key, &row))
             .transpose()
-            .map_err(|damage| unreadable(format!("its counters are damaged: {damage}")))?;
+            .map_err(|damage| damaged(format!("its counters are damaged: {damage}")))?;
         let (start, end) = attempts_bounds(queue);
         let mut rows = self
             .db
@@ -267,12 +265,11 @@ impl Store {
             let row = place_of_attempts_key(key).ok_or(Damage::Malformed);
             let row = row.and_then(|(_, seq)| Ok((seq, attempts::decode(key, value)?)));
             found.push(
-                row.map_err(|damage| unreadable(format!("its attempts are damaged: {damage}")))?,
+                row.map_err(|damage| damaged(format!("its attempts are damaged: {damage}")))?,
             );
             rows.next();
         }
-        rows.status()
-            .map_err(|error| unreadable(error.into_string()))?;
+        rows.status().map_err(unreadable)?;
         Ok((state, found))
     }
 
@@ -286,8 +283,10 @@ impl Store {
     }
 
     /// The next lower priority of which the queue has rows.
-    fn next_priority(&self, refill: &Refill) -> Option<u8> {
-        let priority = refill.priority.checked_sub(1)?;
+    fn next_priority(&self, refill: &Refill) -> Result<Option<u8>, ReadError> {
+        let Some(priority) = refill.priority.checked_sub(1) else {
+            return Ok(None);
+        };
         let start = Place {
             queue: refill.queue,
             priority,
@@ -299,10 +298,11 @@ impl Store {
             .db
             .raw_iterator_cf_opt(&Table::Messages.family(&self.db), bounded(&start, &end));
         rows.seek_to_first();
-        // If this cannot be read, neither can the rows, which is told then.
-        rows.key()
-            .and_then(Place::of_key)
-            .map(|place| place.priority)
+        let first = rows.key().and_then(Place::of_key);
+        // What could not be read must not pass for nothing: the queue would count its messages as lost.
+        rows.status()
+            .map_err(|error| ReadError::of(refill.queue, refill.from, error))?;
+        Ok(first.map(|place| place.priority))
     }
 
     pub(crate) fn db(&self) -> &DB {

@@ -379,10 +379,61 @@ fn a_damaged_table_file_is_noticed_where_it_is_read() {
         }
     };
     assert!(
-        matches!(error, ReadError::Unreadable { queue: QUEUE, .. }),
+        matches!(error, ReadError::Unreadable { queue: QUEUE, .. }) && error.is_damage(),
         "{error}"
     );
     assert_eq!(broker.bodies(OTHER), ["of another queue"]);
+}
+
+/// Moves the files of large bodies out of the way of an open store, and back.
+struct Hidden(Vec<(PathBuf, PathBuf)>);
+
+impl Hidden {
+    fn bodies(dir: &Path) -> Self {
+        let files = fs::read_dir(dir.join("rocksdb")).unwrap();
+        let files = files.map(|entry| entry.unwrap().path());
+        let moves = files
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "blob")
+            })
+            .map(|path| {
+                let hidden = path.with_extension("hidden");
+                fs::rename(&path, &hidden).unwrap();
+                (path, hidden)
+            });
+        let moves: Vec<_> = moves.collect();
+        assert!(!moves.is_empty(), "no body has a file of its own");
+        Self(moves)
+    }
+
+    fn put_back(self) {
+        for (path, hidden) in self.0 {
+            fs::rename(hidden, path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_the_system_does_not_give_is_no_damage_and_is_read_when_it_does() {
+    let dir = data_dir();
+    let mut broker = Broker::open(dir.path());
+    for seq in 0..30 {
+        broker.commit((0..10).map(|row| put(seq * 10 + row, vec![b'x'; 100_000])));
+    }
+    broker.stop();
+    let broker = Broker::open(dir.path());
+    let first = || {
+        let until = Seq::new(u64::MAX);
+        broker
+            .store
+            .read_messages(QUEUE, 0, Seq::new(0), until, 1, 1 << 20)
+    };
+    let hidden = Hidden::bodies(dir.path());
+    let error = first().unwrap_err();
+    assert!(!error.is_damage(), "{error}");
+    hidden.put_back();
+    assert_eq!(first().unwrap().rows.len(), 1);
 }
 
 #[test]

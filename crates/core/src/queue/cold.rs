@@ -221,6 +221,8 @@ pub(super) struct Cold {
     message_bytes: u64,
     /// What was asked for; the answer is still to come.
     asked: Option<Asked>,
+    /// And nobody knows when.
+    is_unreadable: bool,
     /// Messages left it from its middle. Until the store has forgotten them it shows them among the others.
     has_gaps: bool,
 }
@@ -261,6 +263,7 @@ impl Cold {
             messages: stored.messages,
             message_bytes: stored.message_bytes,
             asked: None,
+            is_unreadable: false,
             has_gaps: false,
         }
     }
@@ -322,6 +325,21 @@ impl Cold {
 
     pub(super) const fn is_asked(&self) -> bool {
         self.asked.is_some()
+    }
+
+    /// What was asked for does not come for now.
+    pub(super) const fn note_unreadable(&mut self) {
+        self.is_unreadable = self.asked.is_some();
+    }
+
+    pub(super) const fn is_unreadable(&self) -> bool {
+        self.is_unreadable
+    }
+
+    /// What was asked for has come.
+    const fn take_asked(&mut self) -> Option<Asked> {
+        self.is_unreadable = false;
+        self.asked.take()
     }
 
     /// Nothing in it has a higher priority than this class stands for.
@@ -561,7 +579,7 @@ impl Queue {
 
     pub(super) fn refilled(&mut self, refilled: Refilled, effects: &mut Effects) {
         self.counters.disk_reads += refilled.rows.len() as u64;
-        let (class, asked_until) = match self.cold.asked.take() {
+        let (class, asked_until) = match self.cold.take_asked() {
             None => return,
             Some(Asked::Head { class, until }) => (class, until),
             Some(Asked::Due { class, from, until }) => {

@@ -60,7 +60,7 @@ pub enum Command {
         /// The consumer.
         consumer: ConsumerId,
     },
-    /// Hand out one message, outside any prefetch. Answered by [`super::Answer::Got`].
+    /// Hand out one message, outside any prefetch. Answered by [`super::Answer::Got`], or [`super::Answer::Unreadable`].
     Get {
         /// Who asks.
         request: RequestId,
@@ -119,6 +119,9 @@ pub enum Command {
     },
     /// What was read for the last [`super::Refill`]; each is answered exactly once.
     Refilled(Refilled),
+    /// What the last [`super::Refill`] asks for cannot be read now. It is tried again until [`Self::Refilled`] can follow;
+    /// nobody is kept waiting for that.
+    Unreadable,
     /// What a stream asked for; each [`crate::stream::Ask`] is answered exactly once.
     Told(Box<Told>),
 }

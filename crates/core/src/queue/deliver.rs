@@ -59,7 +59,8 @@ impl Queue {
             | Command::Transferred { .. }
             | Command::Stranded(_)
             | Command::Delete { .. }
-            | Command::Refilled(_) => false,
+            | Command::Refilled(_)
+            | Command::Unreadable => false,
         }
     }
 
@@ -158,13 +159,17 @@ impl Queue {
         }) = self.waiting_gets.front()
         {
             let Some((spot, ready)) = self.take_head(effects) else {
-                if self.cold.is_empty() {
+                let answer = if self.cold.is_empty() {
                     self.counters.get_empty += 1;
-                    effects.answers.push((request, Answer::Got(None)));
-                    self.waiting_gets.pop_front();
-                    continue;
-                }
-                return;
+                    Answer::Got(None)
+                } else if self.cold.is_unreadable() {
+                    Answer::Unreadable
+                } else {
+                    return;
+                };
+                effects.answers.push((request, answer));
+                self.waiting_gets.pop_front();
+                continue;
             };
             self.waiting_gets.pop_front();
             let handout = self.next_handout();

@@ -118,6 +118,8 @@ pub enum Answer {
     ExclusiveUse,
     /// The message handed out by a get, or `None` from an empty queue.
     Got(Option<Got>),
+    /// Nothing was handed out: what stands first is on disk and cannot be read now.
+    Unreadable,
     /// Ready messages dropped.
     Purged(u64),
     /// The queue is gone; so many ready messages went with it.

@@ -46,6 +46,13 @@ pub enum Ask {
         /// Position behind the last one.
         until: Seq,
     },
+    /// Nothing but a pause, before a reader for which a read failed may ask again.
+    Pause {
+        /// The reader.
+        reader: ConsumerId,
+        /// How often it failed, one time after the other: the pause grows with it.
+        failures: u32,
+    },
 }
 
 /// What came of an [`Ask`].
@@ -72,8 +79,15 @@ pub enum Told {
     },
     /// Where segments begin.
     Segments(Refilled),
-    /// The rows for this reader are damaged: it stands still, and the others go on.
+    /// The rows for this reader cannot be read: it stands still, and the others go on.
     Unreadable {
+        /// The reader.
+        reader: ConsumerId,
+        /// They are damaged, so that another try would find the same. Else it asks again after a pause.
+        is_damage: bool,
+    },
+    /// The pause of this reader is over.
+    Paused {
         /// The reader.
         reader: ConsumerId,
     },

@@ -40,8 +40,10 @@ pub(super) struct Reader {
     pub(super) page_until: Seq,
     /// It has asked for something, or waits for its turn to ask; until where.
     pub(super) reads: Option<Reading>,
-    /// What it should get next is damaged.
+    /// What it should get next is damaged, or cannot be read now.
     pub(super) is_stuck: bool,
+    /// Reads that failed since the last one that did not.
+    pub(super) failures: u32,
     /// Its outbox is full, or its subscription was not answered yet.
     is_paused: bool,
     is_in_line: bool,
@@ -125,6 +127,7 @@ impl Readers {
             page_until: Seq::default(),
             reads: None,
             is_stuck: false,
+            failures: 0,
             is_paused: true,
             is_in_line: false,
         };

@@ -170,16 +170,33 @@ impl Stream {
                 if let Some((_, until)) = self.readers.answered(id)
                     && let Some(reader) = self.readers.get_mut(id)
                 {
+                    reader.failures = 0;
                     reader.at = Ok(found.unwrap_or(until));
                     self.readers.line_up(id);
                     self.read_ahead(id);
                 }
             }
             Told::Segments(rows) => self.segments_read(&rows, effects),
-            Told::Unreadable { reader: id } => {
+            Told::Unreadable {
+                reader: id,
+                is_damage,
+            } => {
                 self.readers.answered(id);
                 if let Some(reader) = self.readers.get_mut(id) {
                     reader.is_stuck = true;
+                    reader.failures = reader.failures.saturating_add(1);
+                    if !is_damage {
+                        effects.asks.push(Ask::Pause {
+                            reader: id,
+                            failures: reader.failures,
+                        });
+                    }
+                }
+            }
+            Told::Paused { reader: id } => {
+                if let Some(reader) = self.readers.get_mut(id) {
+                    reader.is_stuck = false;
+                    self.readers.wish(id);
                 }
             }
         }
@@ -197,6 +214,7 @@ impl Stream {
         let Some(reader) = self.readers.get_mut(id) else {
             return;
         };
+        reader.failures = 0;
         let mut expected = from.max(head);
         for row in rows.rows {
             if row.seq < expected {

@@ -273,6 +273,53 @@ fn a_get_that_waits_is_not_answered_twice() {
 
 // A store that is not intact.
 
+#[test]
+fn gets_are_answered_while_what_stands_first_cannot_be_read() {
+    let mut queue = QueueScenario::durable();
+    queue.publish(["one", "two"]);
+    queue.restart(Stop::Clean);
+    queue.hold_reads();
+    let waits = queue.ask_get();
+    let reads = queue.pending_refill();
+    queue.together(vec![Command::Unreadable]);
+    assert_eq!(queue.take_answer(waits), Answer::Unreadable);
+    let comes_later = queue.ask_get();
+    assert_eq!(queue.take_answer(comes_later), Answer::Unreadable);
+    assert_eq!(queue.pending_refill(), reads, "the same read goes on");
+
+    queue.answer_refill();
+    let got = queue.ask_get();
+    assert_eq!(queue.take_got(got), Some(("one".to_owned(), false, 1)));
+    queue.expect_depth(1, 1);
+}
+
+#[test]
+fn consumers_go_on_when_it_can_be_read_again() {
+    let mut queue = QueueScenario::durable();
+    queue.publish(["one", "two"]);
+    queue.restart(Stop::Clean);
+    queue.hold_reads();
+    let waits = queue.subscribe(prefetch(0));
+    queue.together(vec![Command::Unreadable]);
+    queue.expect_nothing_more();
+    queue.answer_refill();
+    queue.expect_deliveries(waits, ["one", "two"]);
+}
+
+#[test]
+fn a_queue_that_was_purged_meanwhile_is_empty_and_not_unreadable() {
+    let mut queue = QueueScenario::durable();
+    queue.publish(["one"]);
+    queue.restart(Stop::Clean);
+    queue.hold_reads();
+    let waits = queue.ask_get();
+    queue.together(vec![Command::Unreadable]);
+    assert_eq!(queue.take_answer(waits), Answer::Unreadable);
+    assert_eq!(queue.purge(), 1);
+    let empty = queue.ask_get();
+    assert_eq!(queue.take_got(empty), None);
+}
+
 /// Else the queue would ask for the same rows for ever.
 #[test]
 fn rows_that_are_counted_and_not_there_are_reported_once() {

@@ -119,13 +119,53 @@ fn damage_stops_the_reader_that_meets_it_and_nobody_else() {
     scenario.reads_late = true;
     let damaged = scenario.subscribe(1, 10, StreamStart::First);
     scenario.asks.clear();
-    let told = Told::Unreadable { reader: damaged };
+    let told = Told::Unreadable {
+        reader: damaged,
+        is_damage: true,
+    };
     scenario.submit(vec![Command::Told(Box::new(told))]);
     assert!(scenario.asks.is_empty(), "it does not ask again");
     scenario.reads_late = false;
     let sound = scenario.subscribe(2, 10, StreamStart::Offset(100));
     assert_eq!(scenario.take_offsets(sound).len(), 10);
     assert!(scenario.take_offsets(damaged).is_empty());
+}
+
+#[test]
+fn a_read_that_failed_is_asked_for_again_after_ever_longer_pauses() {
+    let mut scenario = filled();
+    scenario.reads_late = true;
+    let reader = scenario.subscribe(1, 10, StreamStart::First);
+    for failures in 1..=3 {
+        assert!(matches!(scenario.asks.pop_front(), Some(Ask::Rows { .. })));
+        let told = Told::Unreadable {
+            reader,
+            is_damage: false,
+        };
+        scenario.submit(vec![Command::Told(Box::new(told))]);
+        assert_eq!(scenario.asks, [Ask::Pause { reader, failures }]);
+        let pause = scenario.asks.pop_front().expect("it pauses");
+        scenario.answer(pause);
+    }
+    scenario.answer_all();
+    assert_eq!(scenario.take_offsets(reader), (0..10).collect::<Vec<_>>());
+    assert_eq!(scenario.missing, 0);
+}
+
+#[test]
+fn a_pause_for_a_reader_that_is_gone_asks_for_nothing() {
+    let mut scenario = filled();
+    scenario.reads_late = true;
+    let reader = scenario.subscribe(1, 10, StreamStart::First);
+    scenario.asks.clear();
+    let told = Told::Unreadable {
+        reader,
+        is_damage: false,
+    };
+    scenario.submit(vec![Command::Told(Box::new(told))]);
+    scenario.submit(vec![Command::Unsubscribe { consumer: reader }]);
+    scenario.answer_all();
+    assert!(scenario.asks.is_empty());
 }
 
 #[test]

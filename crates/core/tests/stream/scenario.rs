@@ -138,6 +138,7 @@ impl Store {
     fn answer(&self, ask: Ask) -> Told {
         match ask {
             Ask::Stored { until } => Told::Stored { until },
+            Ask::Pause { reader, .. } => Told::Paused { reader },
             Ask::Rows {
                 reader,
                 from,

@@ -179,6 +179,12 @@ impl VhostHandle {
                 }
                 Ok(got.map(|got| (handle.id(), got)))
             }
+            Some(Answer::Unreadable) => Err(Refusal::Storage {
+                what: format!(
+                    "messages of queue '{name}' in vhost '{}' cannot be read from the disk at the moment",
+                    self.name
+                ),
+            }),
             _ => Err(self.queue_not_found(name)),
         }
     }

@@ -284,7 +284,11 @@ impl VhostHandle {
             }
             Answer::NotEmpty => return Err(Refusal::NotEmpty { name, vhost }),
             Answer::Deleted(ready) => ready,
-            Answer::Subscribed | Answer::ExclusiveUse | Answer::Got(_) | Answer::Purged(_) => 0,
+            Answer::Subscribed
+            | Answer::ExclusiveUse
+            | Answer::Got(_)
+            | Answer::Unreadable
+            | Answer::Purged(_) => 0,
         };
         if let Some(owner) = record.exclusive_to
             && let Some(queues) = applier.exclusive_queues.get_mut(&owner)
