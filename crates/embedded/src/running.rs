@@ -13,7 +13,7 @@ use std::{
 };
 
 use leveret_management::{
-    BoundListener, HttpSettings, Management, Node, NodeFacts, import_file, import_text,
+    BoundListener, HttpSettings, HttpThread, Management, Node, NodeFacts, import_file, import_text,
     load_messages, load_messages_from,
 };
 use leveret_runtime::{Broker, Limits, NodeOptions, StartOptions};
@@ -114,7 +114,8 @@ impl Running {
 /// A broker that serves.
 struct Served {
     broker: Arc<Broker>,
-    management: Option<Management>,
+    /// The thread behind what is served on it, so that it goes last.
+    http: Option<(Management, HttpThread)>,
     server: Server,
 }
 
@@ -151,19 +152,24 @@ impl Served {
             .first()
             .ok_or_else(|| io::Error::other("the listener has no address"))?;
         let http_address = http.as_ref().map(BoundListener::address);
-        let management = http.map(|bound| {
-            let (node, orders) = Node::new(NodeFacts {
+        let serve_http = |bound| -> io::Result<_> {
+            let thread = HttpThread::start()?;
+            let facts = NodeFacts {
                 name: options.node_name.clone(),
                 data_dir: options.data_dir.clone(),
                 ..NodeFacts::default()
-            });
+            };
+            let (node, orders) = Node::new(facts, &thread);
             node.set_phase(leveret_management::Phase::Running);
             tokio::spawn(refuse(orders));
             let broker = broker.clone();
             let settings = HttpSettings::default();
             let amqp = (amqp, Vec::new());
-            Management::start(&node, broker, amqp, vec![bound], Vec::new(), settings)
-        });
+            let management =
+                Management::start(&node, broker, amqp, vec![bound], Vec::new(), settings);
+            Ok((management, thread))
+        };
+        let http = http.map(serve_http).transpose()?;
         let server = Server::start(
             listeners,
             broker.clone(),
@@ -172,14 +178,14 @@ impl Served {
         );
         let served = Self {
             broker,
-            management,
+            http,
             server,
         };
         Ok((served, (address, http_address)))
     }
 
     async fn stop(self, deadline: Duration) -> Result<(), StopError> {
-        drop(self.management);
+        drop(self.http);
         self.server.stop(deadline).await;
         self.broker.drain().await;
         let stopped = self.broker.stop();

@@ -7,6 +7,7 @@ use std::{
     io::{Read, Write},
     net::TcpStream,
     thread,
+    time::{Duration, Instant},
 };
 
 use leveret_embedded::{Embedded, Options, StartError};
@@ -184,4 +185,45 @@ fn a_data_directory_carries_over_to_the_next_broker() {
     let mut client = Client::guest(&second);
     assert_eq!(client.get("jobs").expect("a message"), b"kept");
     assert_eq!(client.get("jobs"), None);
+}
+
+#[test]
+fn lists_of_many_queues_hold_up_no_amqp_client() {
+    const QUEUES: usize = 4000;
+    let names =
+        (0..QUEUES).map(|n| format!(r#"{{"name": "q{n}", "vhost": "/", "durable": true}}"#));
+    let queues = names.collect::<Vec<_>>().join(",");
+    let options = Options::new().http();
+    let options = options.definitions_text(format!(r#"{{"queues": [{queues}]}}"#));
+    let broker = options.start().expect("starts");
+    let mut client = Client::guest(&broker);
+    let url = broker.http_url().expect("asked for");
+    let address = url
+        .strip_prefix("http://guest:guest@")
+        .expect("with credentials");
+    let list = || {
+        let mut socket = TcpStream::connect(address).expect("it listens");
+        socket
+            .write_all(
+                b"GET /api/queues HTTP/1.1\r\nHost: x\r\nAuthorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\
+                  Connection: close\r\n\r\n",
+            )
+            .expect("written");
+        let mut answer = Vec::new();
+        socket.read_to_end(&mut answer).expect("answered");
+        assert!(answer.starts_with(b"HTTP/1.1 200"));
+    };
+    let began = Instant::now();
+    let (took, longest) = thread::scope(|scope| {
+        // As many as the broker has threads for AMQP.
+        let lists = [scope.spawn(list), scope.spawn(list)];
+        let mut longest = Duration::ZERO;
+        while lists.iter().any(|list| !list.is_finished()) {
+            let asked = Instant::now();
+            assert_eq!(client.get("q0"), None);
+            longest = longest.max(asked.elapsed());
+        }
+        (began.elapsed(), longest)
+    });
+    assert!(longest < took / 4, "{longest:?} of {took:?}");
 }

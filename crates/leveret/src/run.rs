@@ -10,8 +10,8 @@ use std::{
 };
 
 use leveret_management::{
-    BoundListener, Cors, HttpError, HttpSettings, HttpTimeouts, ImportError, MessagesError, Node,
-    header,
+    BoundListener, Cors, HttpError, HttpSettings, HttpThread, HttpTimeouts, ImportError,
+    MessagesError, Node, header,
 };
 use leveret_runtime::{
     Amount, AuthBackend, HashAlgorithm, Limits, NodeOptions, Permit, Permits, StartError,
@@ -162,7 +162,8 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
         let publishing = app::publish_log(lines, format, plan.running.clone());
         tokio::spawn(publishing)
     });
-    let (node, mut orders) = Node::new(app::facts(&boot, settings, &ports));
+    let http_thread = HttpThread::start()?;
+    let (node, mut orders) = Node::new(app::facts(&boot, settings, &ports), &http_thread);
     // From the first moment, so that who waits for the broker finds somebody to ask.
     let _admin_socket = app::admin_socket(&node, &boot.node);
     let app = App::start(&plan, bound, &node).await?;

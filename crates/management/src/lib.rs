@@ -6,13 +6,14 @@
 //!                        └─ who asks, by the users of the broker; each route says who may
 //! ```
 //!
-//! Nothing here costs a message anything: counts are read from queues when somebody asks, and what a connection
+//! All of it runs on one thread of its own ([`HttpThread`]). Nothing here costs a message anything: counts are read from queues when somebody asks, and what a connection
 //! does is asked of its own task. Rates come from what was seen when somebody asked before.
 
 mod cors;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod http_thread;
 mod listener;
 mod lists;
 mod message_file;
@@ -33,6 +34,7 @@ pub use axum::http::{HeaderValue, header};
 
 pub use self::{
     cors::Cors,
+    http_thread::HttpThread,
     listener::{BoundListener, HttpError},
     message_file::{MessagesError, load_messages, load_messages_from},
     node::{AdminSocket, LogControl, Node, NodeFacts, Order, Ordered, Phase, Plugins},

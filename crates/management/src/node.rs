@@ -20,12 +20,14 @@ use arc_swap::ArcSwapOption;
 use axum::Router;
 use tokio::{
     net::UnixListener,
+    runtime::Handle,
     sync::{mpsc, oneshot, watch},
     task::JoinHandle,
     time::timeout,
 };
 use tracing::error;
 
+use crate::http_thread::HttpThread;
 use crate::resource::node::VERSION;
 use crate::server::{Api, answer_administrator};
 
@@ -178,12 +180,14 @@ pub struct Node {
     phase: watch::Sender<Phase>,
     api: ArcSwapOption<Api>,
     orders: mpsc::Sender<Ordered>,
+    /// Where all requests are answered.
+    runtime: Handle,
 }
 
 impl Node {
-    /// A process whose broker is about to start, and the orders it will be given.
+    /// A process whose broker is about to start, and the orders it will be given; requests are answered on `thread`.
     #[must_use]
-    pub fn new(facts: NodeFacts) -> (Arc<Self>, mpsc::Receiver<Ordered>) {
+    pub fn new(facts: NodeFacts, thread: &HttpThread) -> (Arc<Self>, mpsc::Receiver<Ordered>) {
         let (orders, given) = mpsc::channel(ORDERS_MAX);
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
         let node = Self {
@@ -193,6 +197,7 @@ impl Node {
             phase: watch::channel(Phase::Booting).0,
             api: ArcSwapOption::empty(),
             orders,
+            runtime: thread.runtime().clone(),
         };
         (Arc::new(node), given)
     }
@@ -204,6 +209,11 @@ impl Node {
 
     pub(crate) fn phase(&self) -> Phase {
         *self.phase.borrow()
+    }
+
+    /// Where requests are answered.
+    pub(crate) const fn runtime(&self) -> &Handle {
+        &self.runtime
     }
 
     pub(crate) const fn facts(&self) -> &Arc<NodeFacts> {
@@ -271,11 +281,15 @@ impl AdminSocket {
         node: Arc<Node>,
     ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        let listener = UnixListener::from_std(listener)?;
+        let runtime = node.runtime().clone();
+        let listener = {
+            let _entered = runtime.enter();
+            UnixListener::from_std(listener)?
+        };
         let router = Router::new()
             .fallback(answer_administrator)
             .with_state(node);
-        let task = tokio::spawn(async move {
+        let task = runtime.spawn(async move {
             if let Err(reason) = axum::serve(listener, router).await {
                 error!(%reason, "the administrators' socket ended");
             }
@@ -302,17 +316,19 @@ impl Drop for AdminSocket {
 mod tests {
     use super::*;
 
-    fn node() -> Arc<Node> {
+    fn node() -> (HttpThread, Arc<Node>) {
         let facts = NodeFacts {
             name: "rabbit@my.host".to_owned(),
             ..NodeFacts::default()
         };
-        Node::new(facts).0
+        let thread = HttpThread::start().expect("a thread");
+        let node = Node::new(facts, &thread).0;
+        (thread, node)
     }
 
     #[test]
     fn a_pid_leads_back_to_its_number_and_nobody_elses_does() {
-        let node = node();
+        let (_thread, node) = node();
         assert_eq!(node.of_pid(&node.pid(17, 0)), Some(17));
         for foreign in ["<rabbit@my.host.1.17.0>", "<other@host.1.2.3>", "17", ""] {
             assert_eq!(node.of_pid(foreign), None, "{foreign}");
@@ -321,7 +337,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_for_a_phase_is_told_when_it_comes() {
-        let node = node();
+        let (_thread, node) = node();
         assert!(!node.reached(Phase::Running, Duration::ZERO).await);
         node.set_phase(Phase::Running);
         assert!(node.reached(Phase::Running, Duration::ZERO).await);
@@ -329,7 +345,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_order_is_answered_by_who_carries_it_out() {
-        let (node, mut orders) = Node::new(NodeFacts::default());
+        let thread = HttpThread::start().expect("a thread");
+        let (node, mut orders) = Node::new(NodeFacts::default(), &thread);
         let asked = tokio::spawn(async move { node.order(Order::Reset).await });
         let ordered = orders.recv().await.expect("an order");
         assert_eq!(ordered.order, Order::Reset);

@@ -205,11 +205,11 @@ impl Management {
         let pages = Router::new().fallback(answer).with_state(node.clone());
         let http = http
             .into_iter()
-            .map(|bound| serve(bound, pages.clone(), head_timeout));
+            .map(|bound| serve(node, bound, pages.clone(), head_timeout));
         let scrapes = Router::new().fallback(scrape).with_state(node.clone());
         let metrics = metrics
             .into_iter()
-            .map(|bound| serve(bound, scrapes.clone(), head_timeout));
+            .map(|bound| serve(node, bound, scrapes.clone(), head_timeout));
         Self {
             node: node.clone(),
             tasks: http.chain(metrics).collect(),
@@ -224,8 +224,13 @@ impl Drop for Management {
     }
 }
 
-fn serve(listener: BoundListener, router: Router, head_timeout: Duration) -> JoinHandle<()> {
-    tokio::spawn(async move {
+fn serve(
+    node: &Node,
+    listener: BoundListener,
+    router: Router,
+    head_timeout: Duration,
+) -> JoinHandle<()> {
+    node.runtime().spawn(async move {
         if let Err(reason) = listener.serve(router, head_timeout).await {
             error!(%reason, "an HTTP listener ended");
         }
