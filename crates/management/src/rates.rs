@@ -1,5 +1,6 @@
 //! Rates of counters, without anybody counting time: a counter is compared with what it was when somebody last
-//! asked. Where somebody asks for samples too, what was seen is remembered from then on.
+//! asked. Where somebody asks for samples too, what was seen is remembered from then on. An object that nobody asked
+//! for as long as a rate may span is forgotten, and so are objects that are gone.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -9,14 +10,17 @@ use std::{
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-/// Counters that are remembered; beyond it all are forgotten and begin anew.
-const REMEMBERED_MAX: usize = 100_000;
-
-/// Of these, counters of which samples are kept; further ones have none.
-const WATCHED_MAX: usize = 1000;
+/// Objects that are remembered; further ones have no rate until others are forgotten.
+const OBJECTS_MAX: usize = 100_000;
 
 /// Samples of one counter.
 const SAMPLES_MAX: usize = 600;
+
+/// Samples of all counters; beyond it each keeps the newer half of its own.
+const SAMPLES_TOTAL_MAX: usize = 600_000;
+
+/// Between two looks for what nobody asks for any more.
+const SWEEP_SECS: f64 = 60.0;
 
 /// Between two samples at least.
 const SAMPLE_SECS_MIN: f64 = 1.0;
@@ -42,8 +46,17 @@ pub(crate) struct Rates {
 
 #[derive(Debug, Default)]
 struct Seen {
-    counters: HashMap<(String, &'static str), Counter>,
-    watched: usize,
+    objects: HashMap<String, Object>,
+    /// Of all counters.
+    samples: usize,
+    swept: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Object {
+    asked: Instant,
+    /// Some few, in the order in which they came.
+    counters: Vec<(&'static str, Counter)>,
 }
 
 #[derive(Debug)]
@@ -80,28 +93,32 @@ impl Rates {
     ) {
         let now = Instant::now();
         let mut seen = self.seen.lock();
-        if seen.counters.len() > REMEMBERED_MAX {
-            *seen = Seen::default();
-        }
+        seen.make_room(now);
         let Seen {
-            counters: known,
-            watched,
+            objects, samples, ..
         } = &mut *seen;
+        let mut stranger = Object::asked_at(now);
+        let known = if objects.len() < OBJECTS_MAX || objects.contains_key(object) {
+            let place = objects.entry(object.to_owned());
+            place.or_insert_with(|| Object::asked_at(now))
+        } else {
+            &mut stranger
+        };
+        known.asked = now;
         for &(name, count) in counters {
             #[expect(
                 clippy::cast_precision_loss,
                 reason = "a rate is shown with one digit behind the point"
             )]
             let value = count as f64;
-            let counter = known
-                .entry((object.to_owned(), name))
-                .or_insert_with(|| Counter::begun(now, value));
+            let counter = known.counter(name, now, value);
             counter.look(now, value);
-            if age.is_some() && counter.samples.is_none() && *watched < WATCHED_MAX {
-                *watched += 1;
-                counter.samples = Some(VecDeque::new());
+            if age.is_some() {
+                counter.samples.get_or_insert_default();
             }
+            let before = counter.samples_count();
             counter.sample(now, value);
+            *samples += counter.samples_count() - before;
             let mut details = json!({ "rate": counter.rate });
             if let Some(age) = age {
                 counter.put_samples(&mut details, count, age);
@@ -109,6 +126,53 @@ impl Rates {
             into.insert(name.to_owned(), count.into());
             into.insert(format!("{name}_details"), details);
         }
+    }
+}
+
+impl Seen {
+    /// Forgets what nobody asked for so long that its rates begin anew, and samples when there are too many.
+    fn make_room(&mut self, now: Instant) {
+        let since = |at: Instant| now.duration_since(at).as_secs_f64();
+        if self.swept.is_none_or(|swept| since(swept) >= SWEEP_SECS) {
+            self.swept = Some(now);
+            self.objects
+                .retain(|_, object| since(object.asked) <= SPAN_SECS_MAX);
+            self.samples = self.objects.values().map(Object::samples_count).sum();
+        }
+        if self.samples > SAMPLES_TOTAL_MAX {
+            let counters = self
+                .objects
+                .values_mut()
+                .flat_map(|known| &mut known.counters);
+            for samples in counters.filter_map(|(_, counter)| counter.samples.as_mut()) {
+                samples.drain(..samples.len().div_ceil(2));
+                samples.shrink_to_fit();
+            }
+            self.samples = self.objects.values().map(Object::samples_count).sum();
+        }
+    }
+}
+
+impl Object {
+    const fn asked_at(now: Instant) -> Self {
+        Self {
+            asked: now,
+            counters: Vec::new(),
+        }
+    }
+
+    fn counter(&mut self, name: &'static str, now: Instant, value: f64) -> &mut Counter {
+        let place = self.counters.iter().position(|(known, _)| *known == name);
+        let place = place.unwrap_or_else(|| {
+            self.counters.push((name, Counter::begun(now, value)));
+            self.counters.len() - 1
+        });
+        &mut self.counters[place].1
+    }
+
+    fn samples_count(&self) -> usize {
+        let counters = self.counters.iter();
+        counters.map(|(_, counter)| counter.samples_count()).sum()
     }
 }
 
@@ -120,6 +184,10 @@ impl Counter {
             rate: 0.0,
             samples: None,
         }
+    }
+
+    fn samples_count(&self) -> usize {
+        self.samples.as_ref().map_or(0, VecDeque::len)
     }
 
     fn look(&mut self, now: Instant, value: f64) {
@@ -197,14 +265,26 @@ fn rounded(rate: f64) -> f64 {
 mod tests {
     use std::time::Duration;
 
+    use leveret_core::queue::Counters;
+
     use super::*;
+    use crate::resource::queues;
 
     fn later(rates: &Rates, secs: u64) {
         let by = Duration::from_secs(secs);
-        for counter in rates.seen.lock().counters.values_mut() {
-            counter.at -= by;
-            for (at, _) in counter.samples.iter_mut().flatten() {
-                *at -= by;
+        let mut seen = rates.seen.lock();
+        seen.swept = seen.swept.map(|swept| swept - by);
+        for object in seen.objects.values_mut() {
+            object.asked -= by;
+            for (_, counter) in &mut object.counters {
+                counter.at -= by;
+                for (at, _) in counter
+                    .samples
+                    .iter_mut()
+                    .flat_map(|samples| samples.iter_mut())
+                {
+                    *at -= by;
+                }
             }
         }
     }
@@ -268,5 +348,83 @@ mod tests {
             "{times:?}"
         );
         assert!(details["avg"].as_f64() > Some(0.0), "{details}");
+    }
+
+    const AGE: Option<Age> = Some(Age {
+        secs: 60,
+        step_secs: 20,
+    });
+
+    #[test]
+    fn every_queue_of_ten_thousand_has_its_rates() {
+        const QUEUES: u64 = 10_000;
+        let rates = Rates::default();
+        let counters = |count| {
+            queues::of_counters(&Counters {
+                publish: count,
+                ..Counters::default()
+            })
+        };
+        let list = |count| {
+            (0..QUEUES)
+                .filter(|queue| {
+                    let mut object = Map::new();
+                    let key = format!("queue {queue}");
+                    rates.put(
+                        &mut object,
+                        &key,
+                        &[("messages", count), ("messages_ready", count)],
+                    );
+                    rates.put(&mut object, &key, &counters(count));
+                    object["messages_details"]["rate"].as_f64() > Some(0.0)
+                        && object["publish_details"]["rate"].as_f64() > Some(0.0)
+                })
+                .count() as u64
+        };
+        assert_eq!(list(0), 0);
+        later(&rates, 10);
+        assert_eq!(list(100), QUEUES);
+    }
+
+    #[test]
+    fn what_nobody_asks_for_any_more_is_forgotten() {
+        let rates = Rates::default();
+        let mut object = Map::new();
+        rates.put_with(&mut object, "gone", &[("messages", 1)], AGE);
+        later(&rates, 300);
+        rates.put_with(&mut object, "kept", &[("messages", 1)], AGE);
+        later(&rates, 301);
+        rates.put_with(&mut object, "kept", &[("messages", 2)], AGE);
+        let seen = rates.seen.lock();
+        assert_eq!(seen.objects.keys().collect::<Vec<_>>(), ["kept"]);
+        assert_eq!(seen.samples, 2);
+    }
+
+    #[test]
+    fn samples_come_however_many_others_were_watched_before() {
+        let rates = Rates::default();
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| (name, 1));
+        let newest = Some(Age {
+            secs: 0,
+            step_secs: 1,
+        });
+        let mut object = Map::new();
+        for _ in 0..8 {
+            for other in 0..10_000 {
+                rates.put_with(&mut object, &format!("queue {other}"), &names, newest);
+            }
+            later(&rates, 2);
+            assert!(rates.seen.lock().samples <= SAMPLES_TOTAL_MAX + names.len());
+        }
+        rates.put_with(&mut object, "queue", &[("messages", 0)], AGE);
+        later(&rates, 50);
+        rates.put_with(&mut object, "queue", &[("messages", 60)], AGE);
+        let samples = object["messages_details"]["samples"].as_array();
+        let samples = samples.expect("a list").iter();
+        let values: Vec<_> = samples.map(|sample| sample["sample"].as_u64()).collect();
+        assert!(
+            values.contains(&Some(0)) && values.contains(&Some(60)),
+            "{values:?}"
+        );
     }
 }
