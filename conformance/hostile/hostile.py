@@ -34,10 +34,6 @@ class HostileBroker(Broker):
     """A broker with its HTTP API, and what it logged."""
 
     @property
-    def http_port(self):
-        return self.ports["http"][0]
-
-    @property
     def ports(self):
         import json
 

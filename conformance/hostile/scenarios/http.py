@@ -104,6 +104,17 @@ def sc47_timeouts_are_settings(case):
     Api(broker).get("/api/overview")
 
 
+def sc47_nobody_without_credentials_is_waited_for(case):
+    """A body that never comes, of a path that needs no credentials, takes no longer than a head may."""
+    broker = case.broker("--http-request-timeout", "300ms", "--http-body-timeout", "60s")
+    lines = ("Host: x", "Content-Length: 100", "Connection: close", "", "")
+    began = time.monotonic()
+    for method, path, expected in (("POST", "login", 408), ("DELETE", "login", 408), ("GET", "version", 200), ("GET", "health/checks/is-in-service", 200)):
+        asked = "\r\n".join([f"{method} /api/{path} HTTP/1.1", *lines]).encode()
+        assert status(raw_http(broker.http_port, asked)) == expected, path
+    assert time.monotonic() - began < 8
+
+
 def sc38_a_monitoring_user_changes_nothing(case):
     broker = case.broker()
     admin = Api(broker)

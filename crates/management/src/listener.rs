@@ -1,9 +1,15 @@
 //! The sockets of the API and of the metrics: bounded in number and in time, with TLS or without.
 //!
 //! Whoever comes without credentials can cost a connection, [`HEADER_BYTES_MAX`] of memory and [`HttpTimeouts::head`](crate::HttpTimeouts::head) of
-//! waiting, not more.
+//! waiting, not more; and from one address no more than half of the connections.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{Extension, Router, extract::ConnectInfo};
 use hyper::server::conn::http1;
@@ -12,6 +18,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use leveret_tls::Tls;
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -121,6 +128,7 @@ impl BoundListener {
         } = self;
         let listener = TcpListener::from_std(socket)?;
         let room = Arc::new(Semaphore::new(connections_max));
+        let shares = Shares::of(connections_max);
         // They end with this task.
         let mut connections = JoinSet::new();
         loop {
@@ -138,6 +146,10 @@ impl BoundListener {
                     continue;
                 }
             };
+            let Some(share) = shares.take(peer.ip()) else {
+                debug!(%peer, "too many HTTP connections from one address, it is closed");
+                continue;
+            };
             let router = router
                 .clone()
                 .layer(Extension(ConnectInfo(peer)))
@@ -152,8 +164,58 @@ impl BoundListener {
                         }
                     }
                 }
-                drop(permit);
+                drop((permit, share));
             });
+        }
+    }
+}
+
+/// Connections of each address, of which none has more than half: whoever holds on to theirs shuts nobody else out.
+#[derive(Debug)]
+struct Shares {
+    each_max: usize,
+    taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+impl Shares {
+    fn of(connections_max: usize) -> Self {
+        Self {
+            each_max: connections_max.div_ceil(2),
+            taken: Arc::default(),
+        }
+    }
+
+    /// One more connection of an address, unless it has its share.
+    fn take(&self, address: IpAddr) -> Option<Share> {
+        let address = address.to_canonical();
+        let mut taken = self.taken.lock();
+        let count = taken.entry(address).or_default();
+        if *count >= self.each_max {
+            return None;
+        }
+        *count += 1;
+        Some(Share {
+            address,
+            taken: self.taken.clone(),
+        })
+    }
+}
+
+/// A connection that counts for as long as this is there.
+#[derive(Debug)]
+struct Share {
+    address: IpAddr,
+    taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut taken = self.taken.lock();
+        if let Some(count) = taken.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                taken.remove(&self.address);
+            }
         }
     }
 }
@@ -186,5 +248,30 @@ async fn serve_one(
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     if let Err(reason) = connection.await {
         debug!(%reason, "an HTTP connection ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_no_more_than_half_of_the_connections() {
+        let shares = Shares::of(4);
+        let [one, other] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from);
+        let first = shares.take(one).expect("room");
+        let _second = shares.take(one).expect("room");
+        assert!(shares.take(one).is_none());
+        let _others = [other, other].map(|address| shares.take(address).expect("room"));
+        drop(first);
+        let _third = shares.take(one).expect("room again");
+        assert!(shares.take(one).is_none());
+    }
+
+    #[test]
+    fn nobody_is_remembered_who_has_no_connection() {
+        let shares = Shares::of(4);
+        drop(shares.take([10, 0, 0, 1].into()));
+        assert!(shares.taken.lock().is_empty());
     }
 }

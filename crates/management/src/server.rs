@@ -350,16 +350,11 @@ async fn outcome(
         (Origin::Network(_), _, None) => return Err(Refused::stopped()),
     };
     visitor.check(needs)?;
-    // Not before: who may not use the route has no memory here.
-    let bytes_max = if needs == Needs::Nothing {
-        OPEN_BODY_BYTES_MAX
-    } else {
-        let set = api.as_ref().map(|api| api.settings.body_bytes_max);
-        set.unwrap_or(BODY_BYTES_MAX)
-    };
-    let timeouts = api.as_ref().map(|api| api.settings.timeouts);
-    let patience = timeouts.unwrap_or_default().body;
-    request.body = body_of(&request, body, bytes_max, patience).await?;
+    // Not before: who may not use the route has no memory here. What nothing is asked of is not waited for.
+    if takes_body(&request.method) {
+        let (bytes_max, patience) = room_for_body(needs, api.as_deref());
+        request.body = body_of(&request, body, bytes_max, patience).await?;
+    }
     if let [x, of_node, rest @ ..] = request.path.as_slice()
         && x == "x"
         && of_node == "node"
@@ -392,6 +387,22 @@ fn asked(query: &str, api: Option<&Api>) -> Vec<(String, String)> {
     always
         .chain(form_urlencoded::parse(query.as_bytes()).into_owned())
         .collect()
+}
+
+/// Whether a method brings something.
+fn takes_body(method: &Method) -> bool {
+    matches!(method.as_str(), "PUT" | "POST" | "DELETE")
+}
+
+/// How large a body may be, and how long it may take: of somebody without credentials no longer than a head.
+fn room_for_body(needs: Needs, api: Option<&Api>) -> (usize, Duration) {
+    let settings = api.map(|api| &api.settings);
+    let timeouts = settings.map(|set| set.timeouts).unwrap_or_default();
+    if needs == Needs::Nothing {
+        return (OPEN_BODY_BYTES_MAX, timeouts.head);
+    }
+    let bytes_max = settings.map_or(BODY_BYTES_MAX, |set| set.body_bytes_max);
+    (bytes_max, timeouts.body)
 }
 
 async fn body_of(
