@@ -395,6 +395,19 @@ def test_bindings_have_a_key_that_names_them(api, vhost):
     assert api.post(f"bindings/{vhost}/e/none/q/q", {}).status == 404
 
 
+def test_a_binding_is_the_one_whose_key_is_in_the_path_even_if_another_looks_like_it_decoded(api, vhost):
+    api.put(f"queues/{vhost}/q", {"durable": True})
+    between = f"bindings/{vhost}/e/amq.topic/q/q"
+    for key in ("a b", "a+b"):
+        assert api.post(between, {"routing_key": key}).status == 201
+    keys = {each["routing_key"]: each["properties_key"] for each in api.get(between).json}
+    assert keys == {"a b": "a+b", "a+b": "a%2Bb"}
+    for key in keys:
+        assert api.get(f"{between}/{quoted(keys[key])}").json["routing_key"] == key
+    assert api.delete(f"{between}/{quoted(keys['a b'])}").status == 204
+    assert [each["routing_key"] for each in api.get(between).json] == ["a+b"]
+
+
 def test_exchanges_are_bound_to_exchanges(api, vhost):
     between = f"bindings/{vhost}/e/amq.topic/e/amq.fanout"
     assert api.post(between, {}).status == 201
@@ -411,6 +424,21 @@ def test_permissions_bind_the_api_too(api, vhost, user):
     stranger = user("management")
     assert stranger.get(f"queues/{vhost}").status in (401, 404)
     assert vhost not in [each["vhost"] for each in stranger.get("queues").json]
+
+
+def test_topic_permissions_bind_the_api_too(api, vhost, user):
+    somebody = user("management", vhost)
+    topics = {"exchange": "amq.topic", "write": "^pub", "read": "^pub"}
+    assert api.put(f"topic-permissions/{vhost}/{somebody.user}", topics).status == 201
+    api.put(f"queues/{vhost}/q", {"durable": True})
+    between = f"bindings/{vhost}/e/amq.topic/q/q"
+    refused = (401, "not_authorised", "Access refused.")
+    assert somebody.post(between, {"routing_key": "public.#"}).status == 201
+    assert error(somebody.post(between, {"routing_key": "secret.#"})) == refused
+    assert api.post(between, {"routing_key": "secret.#"}).status == 201
+    assert error(somebody.delete(f"{between}/{quoted('secret.%23')}")) == refused
+    assert somebody.delete(f"{between}/{quoted('public.%23')}").status == 204
+    assert [each["routing_key"] for each in api.get(between).json] == ["secret.#"]
 
 
 # Lists
@@ -472,6 +500,14 @@ def test_a_message_goes_in_and_comes_out(api, vhost):
     assert [each["redelivered"] for each in again] == [True, True]
     assert (again[0]["payload"], again[0]["payload_bytes"]) == ("he", 5)
     assert api.post(f"queues/{vhost}/q/get", get).json == []
+
+
+def test_nobody_publishes_to_an_internal_exchange(api, vhost):
+    api.put(f"exchanges/{vhost}/internal", {"type": "fanout", "internal": True})
+    message = {"properties": {}, "routing_key": "", "payload": "x", "payload_encoding": "string"}
+    reason = f"403 ACCESS_REFUSED - cannot publish to internal exchange 'internal' in vhost '{vhost}'"
+    answer = api.post(f"exchanges/{vhost}/internal/publish", message)
+    assert error(answer) == (400, "bad_request", reason)
 
 
 def test_a_message_must_be_whole(api, vhost):
@@ -876,6 +912,42 @@ def test_definitions_that_cannot_be_are_refused(api):
 
 
 # What is counted and measured
+
+
+@pytest.mark.parametrize(
+    ("component", "name", "value", "reason"),
+    [
+        ("policy", "bad", "x", "policies may not be set using this method"),
+        ("policy", "bad", {"pattern": "x", "definition": {}}, "policies may not be set using this method"),
+        ("operator_policy", "bad", "x", 'Validation failed\n\nbad not a list <<"x">>\n'),
+        ("nosuch", "bad", {}, "Validation failed\n\ncomponent nosuch not found\n"),
+        ("", "bad", {}, "Validation failed\n\ncomponent  not found\n"),
+        ("vhost-limits", "limits", "x", 'Validation failed\n\nlimits not a list <<"x">>\n'),
+        ("vhost-limits", "limits", {"n": 1}, 'Validation failed\n\nUnrecognised terms [{<<"n">>,1}] in limits\n'),
+    ],
+)
+def test_parameters_of_definitions_must_be_some(api, vhost, component, name, value, reason):
+    parameter = {"component": component, "vhost": vhost, "name": name, "value": value}
+    context = f' (vhost: "{vhost}" / component: "{component}" / key: "{name}")'
+    for path in ("definitions", f"definitions/{vhost}"):
+        answer = api.post(path, {"parameters": [parameter]})
+        assert error(answer) == (400, "bad_request", reason + context)
+    for path in ("policies", "operator-policies", "parameters", "global-parameters", "definitions"):
+        assert api.get(path).status == 200
+    assert api.get(f"policies/{vhost}").json == []
+
+
+def test_limits_that_were_taken_back_are_definitions(api, vhost):
+    parameter = {"component": "vhost-limits", "vhost": vhost, "name": "limits", "value": []}
+    assert api.post("definitions", {"parameters": [parameter]}).status in (200, 204)
+    assert api.get(f"vhost-limits/{vhost}").status == 200
+
+
+@pytest.mark.beyond
+def test_an_upstream_of_definitions_must_be_one(api, vhost):
+    upstream = {"component": "federation-upstream", "vhost": vhost, "name": "up", "value": {"nouri": 1}}
+    answer = api.post("definitions", {"parameters": [upstream]})
+    assert answer.status == 400 and 'Key "uri" not found in up' in answer.json["reason"]
 
 
 def test_logins_are_counted_by_protocol(api, broker):

@@ -2,6 +2,8 @@
 //!
 //! A value that never changes; who holds one asks for a newer one when the users changed.
 
+mod operation;
+
 use std::collections::BTreeMap;
 
 use leveret_wire::value::ShortString;

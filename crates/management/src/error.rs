@@ -95,6 +95,14 @@ impl Refused {
         self
     }
 
+    /// The same with what it is about behind the reason.
+    pub(crate) fn with_context(mut self, context: &str) -> Self {
+        if let Some(Value::String(reason)) = self.body.as_mut().map(|body| &mut body["reason"]) {
+            reason.push_str(context);
+        }
+        self
+    }
+
     /// The broker was stopped and the process lives on.
     pub(crate) fn stopped() -> Self {
         Self::new(

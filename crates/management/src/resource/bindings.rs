@@ -4,7 +4,6 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use leveret_core::{
     record::{BindingRecord, Destination},
     refusal::{ObjectKind, Refusal},
-    rights::Right,
 };
 use leveret_runtime::VhostHandle;
 use leveret_wire::value::{FieldTable, ShortString};
@@ -83,7 +82,7 @@ pub(crate) async fn answer(
                 }
                 ("DELETE", [key]) => {
                     let binding = between.find(key).ok_or_else(Refused::not_found)?;
-                    check(api, visitor, &binding)?;
+                    check(api, visitor, &vhost, &binding)?;
                     vhost.unbind(&binding, NO_CONNECTION).await?;
                     Ok(Reply::NoContent)
                 }
@@ -110,18 +109,21 @@ impl Between<'_> {
         binding.source == self.source && binding.destination == self.destination
     }
 
-    /// By its properties key; whoever put it into the path as it is has decoded it with that.
+    /// By its properties key. Whoever put that into the path as it is has decoded it with the path; one that is meant
+    /// as it stands goes before.
     fn find(&self, key: &str) -> Option<BindingRecord> {
-        let mut found = None;
+        let (mut exact, mut decoded) = (None, None);
         each(self.vhost, &mut |binding| {
             if self.is_meant(binding) {
                 let known = properties_key(binding);
-                if known == key || percent_decode_str(&known).decode_utf8_lossy() == key {
-                    found = Some(binding.clone());
+                if known == key {
+                    exact = Some(binding.clone());
+                } else if percent_decode_str(&known).decode_utf8_lossy() == key {
+                    decoded = Some(binding.clone());
                 }
             }
         });
-        found
+        exact.or(decoded)
     }
 
     async fn bind(self, api: &Api, visitor: &Visitor, request: &Request) -> Result<Reply, Refused> {
@@ -133,7 +135,7 @@ impl Between<'_> {
             key: request::name(optional_text(&object, "routing_key")?.unwrap_or_default())?,
             arguments: table_from_json(&request::nested(&object, "arguments")?)?,
         };
-        check(api, visitor, &binding)?;
+        check(api, visitor, self.vhost, &binding)?;
         let name = match &binding.destination {
             Destination::Queue(name) | Destination::Exchange(name) => name.to_string(),
         };
@@ -154,14 +156,22 @@ impl Between<'_> {
     }
 }
 
-fn check(api: &Api, visitor: &Visitor, binding: &BindingRecord) -> Result<(), Refused> {
-    let rights = visitor.rights(&api.broker, &binding.vhost);
-    let (kind, name) = match &binding.destination {
+fn check(
+    api: &Api,
+    visitor: &Visitor,
+    vhost: &VhostHandle,
+    binding: &BindingRecord,
+) -> Result<(), Refused> {
+    let rights = visitor.rights(&api.broker, vhost.name());
+    let end = match &binding.destination {
         Destination::Queue(name) => (ObjectKind::Queue, name),
         Destination::Exchange(name) => (ObjectKind::Exchange, name),
     };
-    rights.check(Right::Write, kind, name)?;
-    rights.check(Right::Read, ObjectKind::Exchange, &binding.source)?;
+    rights.check_binding(end, &binding.source, &binding.key, |source| {
+        let snapshot = vhost.snapshot();
+        let source = snapshot.exchange(source).ok()?;
+        Some(source.record().kind)
+    })?;
     Ok(())
 }
 

@@ -63,15 +63,29 @@ pub async fn import_file(broker: &Arc<Broker>, path: &Path) -> Result<(), Import
     };
     let mut files = vec![path.to_owned()];
     if path.is_dir() {
-        let entries = std::fs::read_dir(path).map_err(|source| failed(path, source))?;
-        files = entries.flatten().map(|entry| entry.path()).collect();
-        files.sort();
+        files = files_of(path).map_err(|source| failed(path, source))?;
     }
     for file in files {
         let text = std::fs::read(&file).map_err(|source| failed(&file, source))?;
         import_text(broker, &file, &text).await?;
     }
     Ok(())
+}
+
+/// The files of a directory in the order of their names; what a mounted volume keeps beside them has names that begin
+/// with a point.
+fn files_of(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        // Links are followed.
+        if !is_hidden && entry.path().is_file() {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 /// Applies definitions; `from` is how problems name them.
@@ -505,48 +519,16 @@ async fn import_parameter(
     vhost: &ShortString,
     parameter: &Map<String, Value>,
 ) -> Result<(), Refused> {
-    let component = text(parameter, "component")?;
+    let (component, name) = (text(parameter, "component")?, text(parameter, "name")?);
     let value = parameter
         .get("value")
         .ok_or_else(|| Refused::key_missing("value"))?;
-    match component {
-        "vhost-limits" => {
-            let directory = api.broker.directory();
-            if let (Some(known), Value::Object(limits)) = (directory.vhost(vhost), value) {
-                let mut vhost = leveret_core::record::VhostRecord::clone(known);
-                vhost.max_connections = request::integer(limits, "max-connections")?;
-                vhost.max_queues = request::integer(limits, "max-queues")?;
-                api.broker.put_vhost(vhost).await;
-            }
-            Ok(())
-        }
-        policies::OPERATOR => {
-            let Value::Object(policy) = value else {
-                return Err(Refused::bad_request("an operator policy is an object"));
-            };
-            let value = policies::read(component, policy)?;
-            parameters::put(
-                api,
-                component,
-                vhost.clone(),
-                text(parameter, "name")?,
-                &value,
-            )
-            .await;
-            Ok(())
-        }
-        _ => {
-            parameters::put(
-                api,
-                component,
-                vhost.clone(),
-                text(parameter, "name")?,
-                value,
-            )
-            .await;
-            Ok(())
-        }
-    }
+    let put = parameters::put_checked(api, component, vhost, name, value).await;
+    put.map(drop).map_err(|refused| {
+        refused.with_context(&format!(
+            " (vhost: \"{vhost}\" / component: \"{component}\" / key: \"{name}\")"
+        ))
+    })
 }
 
 /// What exists otherwise is kept as it is.
@@ -611,6 +593,23 @@ mod tests {
             Content-Disposition: form-data; name=\"file\"; filename=\"d.json\"\r\n\r\n{\"a\": 1}\r\n--b--\r\n";
         assert_eq!(field_of_form(form, "b", "file"), Some(&b"{\"a\": 1}"[..]));
         assert_eq!(field_of_form(b"--b\r\n", "b", "file"), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn of_a_mounted_volume_only_the_files_that_one_sees_are_definitions() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| directory.path().join(name);
+        // As Kubernetes mounts a ConfigMap.
+        std::fs::create_dir(at("..2026_01_01")).expect("made");
+        std::fs::write(at("..2026_01_01/b.json"), "{}").expect("written");
+        std::os::unix::fs::symlink("..2026_01_01", at("..data")).expect("linked");
+        std::os::unix::fs::symlink("..data/b.json", at("b.json")).expect("linked");
+        std::fs::write(at("a.json"), "{}").expect("written");
+        std::fs::create_dir(at("directory")).expect("made");
+        std::fs::write(at(".hidden.json"), "").expect("written");
+        let files = files_of(directory.path()).expect("read");
+        assert_eq!(files, [at("a.json"), at("b.json")]);
     }
 
     #[test]

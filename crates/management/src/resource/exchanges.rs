@@ -7,7 +7,7 @@ use leveret_core::{
     vhost::ExchangeDeclare,
 };
 use leveret_runtime::VhostHandle;
-use leveret_wire::value::{FieldValue, ShortString};
+use leveret_wire::value::ShortString;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -119,15 +119,8 @@ async fn put(
         arguments: table_from_json(&request::nested(&object, "arguments")?)?,
     };
     let rights = visitor.rights(&api.broker, vhost.name());
-    rights.check(Right::Configure, ObjectKind::Exchange, &name)?;
     let is_new = vhost.snapshot().exchange(&name).is_err();
-    let alternate = declare.arguments.get(b"alternate-exchange");
-    if let Some(FieldValue::LongString(to)) = alternate.filter(|_| is_new) {
-        rights.check(Right::Read, ObjectKind::Exchange, &name)?;
-        if let Ok(to) = ShortString::try_from(to.as_bytes()) {
-            rights.check(Right::Write, ObjectKind::Exchange, &to)?;
-        }
-    }
+    rights.check_exchange_declare(&name, &declare.arguments, || !is_new)?;
     match vhost.declare_exchange(declare).await {
         Ok(()) => Ok(Reply::put(is_new)),
         Err(Refusal::UnknownExchangeType { name }) => Err(Refused::bad_request(format!(

@@ -12,6 +12,7 @@ use leveret_core::{
 use leveret_runtime::{Broker, Taken};
 use leveret_wire::{
     content::{BasicProperties, RawProperties},
+    reply_code::ReplyCode,
     value::{FieldTable, ShortString, Timestamp},
 };
 use serde_json::{Map, Value, json};
@@ -58,7 +59,7 @@ pub(crate) async fn publish(
     let rights = visitor.rights(&api.broker, vhost.name());
     rights
         .check(Right::Write, ObjectKind::Exchange, &exchange)
-        .map_err(closed_channel)?;
+        .map_err(|refusal| closed_channel(&refusal))?;
     check_size(&api.broker, &body)?;
     if let Some(user_id) = &properties.user_id
         && *user_id != visitor.name
@@ -75,10 +76,14 @@ pub(crate) async fn publish(
         for key in routing_keys_of(&message, &properties) {
             rights
                 .check_topic(Right::Write, &exchange, &key)
-                .map_err(closed_channel)?;
+                .map_err(|refusal| closed_channel(&refusal))?;
         }
     }
-    let routed = vhost.publish_message(&message, &visitor.name).await?;
+    let routed = vhost.publish_message(&message, &visitor.name).await;
+    let routed = routed.map_err(|refusal| match refusal.reply_code() {
+        ReplyCode::AccessRefused => closed_channel(&refusal),
+        _ => refusal.into(),
+    })?;
     Ok(Reply::Json(json!({ "routed": routed })))
 }
 
@@ -134,7 +139,7 @@ pub(crate) fn built(
 }
 
 /// RabbitMQ publishes through a channel and tells what that was closed with.
-fn closed_channel(refusal: Refusal) -> Refused {
+fn closed_channel(refusal: &Refusal) -> Refused {
     Refused::bad_request(format!("403 ACCESS_REFUSED - {refusal}"))
 }
 

@@ -2,19 +2,19 @@
 
 use leveret_core::record::{ParameterRecord, VhostRecord};
 use leveret_wire::value::ShortString;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     error::Refused,
     lists,
     reply::{self, Reply},
     request::{self, Request, text},
-    resource::{limits, parameter_values, policies, vhosts},
+    resource::{limits, parameter_values, policies, policy_values::erlang, vhosts},
     server::Api,
     visitor::Visitor,
 };
 
-/// Components whose parameters are kept.
+/// Components whose parameters are kept for who reads them back.
 const COMPONENTS: [&str; 3] = ["shovel", "federation-upstream", "federation-upstream-set"];
 
 pub(crate) async fn answer(
@@ -55,16 +55,6 @@ pub(crate) async fn answer(
             });
             Ok(lists::one(request, found.ok_or_else(Refused::not_found)?))
         }
-        ("PUT", [LIMITS, vhost, name]) => {
-            super::entered(api, visitor, vhost)?;
-            let value = value_set(request)?;
-            let known = directory.vhost(&request::name(vhost)?);
-            let known = known.ok_or_else(Refused::not_found)?;
-            let vhost = with_limits(known, name, &value)?;
-            let is_new = has_no_limits(known);
-            api.broker.put_vhost(vhost).await;
-            Ok(Reply::put(is_new))
-        }
         ("DELETE", [LIMITS, vhost, "limits"]) => {
             super::entered(api, visitor, vhost)?;
             let known = directory.vhost(&request::name(vhost)?);
@@ -78,19 +68,16 @@ pub(crate) async fn answer(
         ("PUT", [component, vhost, name]) => {
             let vhost = super::entered(api, visitor, vhost)?.name().clone();
             let value = value_set(request)?;
-            if !COMPONENTS.contains(component) {
-                return Err(Refused::bad_request(format!(
-                    "Validation failed\n\ncomponent {component} not found\n"
-                )));
+            if *component == policies::OPERATOR {
+                // They have a path of their own, which is for administrators.
+                return Err(unknown(component));
             }
-            check(component, name, &value)?;
-            let is_new = directory.parameter(component, &vhost, name).is_none();
-            put(api, component, vhost, name, &value).await;
+            let is_new = put_checked(api, component, &vhost, name, &value).await?;
             Ok(Reply::put(is_new))
         }
         ("DELETE", [component, vhost, name]) => {
             let vhost = super::entered(api, visitor, vhost)?.name().clone();
-            if !COMPONENTS.contains(component) {
+            if [policies::USER, policies::OPERATOR].contains(component) {
                 return Err(Refused::not_found());
             }
             reply::deleted(api.broker.delete_parameter(component, &vhost, name).await)
@@ -114,13 +101,16 @@ fn has_no_limits(vhost: &VhostRecord) -> bool {
 
 /// The vhost with these limits and no others; the texts are RabbitMQ's.
 fn with_limits(vhost: &VhostRecord, name: &str, value: &Value) -> Result<VhostRecord, Refused> {
-    let invalid = |reason: String| Refused::bad_request(format!("Validation failed\n\n{reason}\n"));
     if name != "limits" {
         return Err(invalid(format!("{name} are not recognised limits")));
     }
-    let set = value
-        .as_object()
-        .ok_or_else(|| invalid(format!("limits not a list {value}")))?;
+    let nothing = Map::new();
+    let set = match value {
+        Value::Object(set) => set,
+        // As RabbitMQ writes limits that were taken back.
+        Value::Array(list) if list.is_empty() => &nothing,
+        other => return Err(invalid(format!("limits not a list {}", erlang(other)))),
+    };
     let mut vhost = VhostRecord {
         max_connections: None,
         max_queues: None,
@@ -208,10 +198,49 @@ fn of_policies(api: &Api) -> Vec<Value> {
     policies.map(|known| shown(known)).collect()
 }
 
-/// Whether it can be a parameter of its component.
-pub(crate) fn check(component: &str, name: &str, value: &Value) -> Result<(), Refused> {
-    let checked = parameter_values::check(component, name, value);
-    checked.map_err(|why| Refused::bad_request(format!("Validation failed\n\n{why}\n")))
+/// Sets a parameter, whoever asks for it and however, if it can be one of its component; tells whether it is new.
+pub(crate) async fn put_checked(
+    api: &Api,
+    component: &str,
+    vhost: &ShortString,
+    name: &str,
+    value: &Value,
+) -> Result<bool, Refused> {
+    let directory = api.broker.directory();
+    let is_new = directory.parameter(component, vhost, name).is_none();
+    match component {
+        LIMITS => {
+            let known = directory.vhost(vhost).ok_or_else(Refused::no_vhost)?;
+            api.broker.put_vhost(with_limits(known, name, value)?).await;
+            return Ok(has_no_limits(known));
+        }
+        policies::USER => {
+            return Err(Refused::bad_request(
+                "policies may not be set using this method",
+            ));
+        }
+        policies::OPERATOR => {
+            let policy = value.as_object();
+            let policy =
+                policy.ok_or_else(|| invalid(format!("{name} not a list {}", erlang(value))))?;
+            let policy = policies::read(component, policy)?;
+            put(api, component, vhost.clone(), name, &policy).await;
+        }
+        _ if COMPONENTS.contains(&component) => {
+            parameter_values::check(component, name, value).map_err(invalid)?;
+            put(api, component, vhost.clone(), name, value).await;
+        }
+        _ => return Err(unknown(component)),
+    }
+    Ok(is_new)
+}
+
+fn unknown(component: &str) -> Refused {
+    invalid(format!("component {component} not found"))
+}
+
+fn invalid(reason: impl std::fmt::Display) -> Refused {
+    Refused::bad_request(format!("Validation failed\n\n{reason}\n"))
 }
 
 /// Parameters as tools see them: limits of vhosts and operator policies among them, policies not.
@@ -250,6 +279,7 @@ pub(crate) fn value_of(parameter: &ParameterRecord) -> Value {
     serde_json::from_str(&parameter.value).unwrap_or_default()
 }
 
+/// Stores what was checked.
 pub(crate) async fn put(api: &Api, component: &str, vhost: ShortString, name: &str, value: &Value) {
     let parameter = ParameterRecord {
         component: component.to_owned(),
@@ -290,7 +320,7 @@ pub(crate) fn globals(api: &Api) -> Vec<Value> {
     let directory = api.broker.directory();
     let set = directory
         .parameters()
-        .filter(|known| known.component.is_empty());
+        .filter(|known| known.component.is_empty() && known.vhost.is_empty());
     let mut list: Vec<Value> = set
         .map(|known| json!({"name": known.name, "value": value_of(known)}))
         .collect();

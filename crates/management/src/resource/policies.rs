@@ -1,6 +1,6 @@
 //! `/policies` and `/operator-policies`.
 
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use leveret_core::{pattern::Pattern, record::ParameterRecord};
 use serde_json::{Map, Value, json};
 
@@ -36,7 +36,8 @@ pub(crate) async fn answer(
     component: &str,
     path: &[&str],
 ) -> Result<Reply, Refused> {
-    if component == OPERATOR && api.settings.operator_policies_are_fixed {
+    let is_change = request.method != Method::GET && !visitor.is_of_machine;
+    if is_change && component == OPERATOR && api.settings.operator_policies_are_fixed {
         return Err(Refused::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method_not_allowed",
@@ -78,12 +79,16 @@ pub(crate) async fn answer(
     }
 }
 
-/// As the API and definitions show it.
+/// As the API and definitions show it. What was stored and is no policy is shown by its name, so that somebody can
+/// delete it.
 pub(crate) fn shown(parameter: &ParameterRecord) -> Value {
-    let mut object = parameters::value_of(parameter);
-    object["vhost"] = parameter.vhost.to_string().into();
-    object["name"] = parameter.name.clone().into();
-    object
+    let mut fields = match parameters::value_of(parameter) {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    fields.insert("vhost".to_owned(), parameter.vhost.to_string().into());
+    fields.insert("name".to_owned(), parameter.name.clone().into());
+    fields.into()
 }
 
 /// The value of a policy out of a request or definitions.
@@ -147,4 +152,28 @@ fn priority(value: &Value) -> Option<i64> {
 
 fn invalid(reason: &str) -> Refused {
     Refused::bad_request(format!("Validation failed\n\n{reason}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use leveret_wire::value::ShortString;
+
+    use super::*;
+
+    #[test]
+    fn what_is_stored_as_a_policy_and_is_none_is_shown_by_its_name() {
+        for value in ["\"x\"", "5", "[1]", "null", "no json"] {
+            let stored = ParameterRecord {
+                component: USER.to_owned(),
+                vhost: ShortString::from_static("/"),
+                name: "bad".to_owned(),
+                value: value.to_owned(),
+            };
+            assert_eq!(
+                shown(&stored),
+                json!({"vhost": "/", "name": "bad"}),
+                "{value}"
+            );
+        }
+    }
 }

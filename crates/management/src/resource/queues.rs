@@ -12,7 +12,7 @@ use leveret_core::{
     vhost::QueueDeclare,
 };
 use leveret_runtime::{QueueHandle, TrafficCounts, VhostHandle};
-use leveret_wire::value::{FieldValue, ShortString};
+use leveret_wire::value::ShortString;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -184,15 +184,8 @@ async fn put(
         arguments: table_from_json(&request::nested(&object, "arguments")?)?,
     };
     let rights = visitor.rights(&api.broker, vhost.name());
-    rights.check(Right::Configure, ObjectKind::Queue, &name)?;
     let is_new = vhost.snapshot().queue(&name).is_err();
-    let dead_letter = declare.arguments.get(b"x-dead-letter-exchange");
-    if let Some(FieldValue::LongString(exchange)) = dead_letter.filter(|_| is_new) {
-        rights.check(Right::Read, ObjectKind::Queue, &name)?;
-        if let Ok(exchange) = ShortString::try_from(exchange.as_bytes()) {
-            rights.check(Right::Write, ObjectKind::Exchange, &exchange)?;
-        }
-    }
+    rights.check_queue_declare(&name, &declare.arguments, || !is_new)?;
     vhost.declare_queue(declare, NO_CONNECTION).await?;
     Ok(Reply::put(is_new))
 }
