@@ -158,6 +158,14 @@ fn keys(application: &str, name: &str, value: &Term, say: &mut dyn FnMut(String,
             let members = value.members().iter().filter_map(Term::value).enumerate();
             members.for_each(|(n, name)| say(format!("auth_mechanisms.{}", n + 1), name));
         }
+        ("rabbit", "auth_backends") => backends("auth_backends", value, say),
+        ("rabbitmq_web_dispatch", "auth_backends") => {
+            backends("http_dispatch.auth_backends", value, say);
+        }
+        ("rabbit", "credential_validator") => parts("credential_validator", value, say),
+        ("rabbitmq_prometheus", "authentication") => {
+            parts("prometheus.authentication", value, say);
+        }
         ("rabbit", "log") => {
             for (output, settings) in value.members().iter().filter_map(Term::pair) {
                 for (setting, value) in settings.members().iter().filter_map(Term::pair) {
@@ -194,6 +202,28 @@ fn keys(application: &str, name: &str, value: &Term, say: &mut dyn FnMut(String,
         }
         // Erlang's own applications, and plugins that there is no counterpart for.
         _ => {}
+    }
+}
+
+/// Login backends: each a name, or a pair of who says who somebody is and who says what they may.
+fn backends(prefix: &str, value: &Term, say: &mut dyn FnMut(String, String)) {
+    if value.members().is_empty() {
+        // Not the default: nobody could come in.
+        say(format!("{prefix}.1"), "none of them".to_owned());
+    }
+    for (n, backend) in value.members().iter().enumerate() {
+        let key = format!("{prefix}.{}", n + 1);
+        match backend.value() {
+            Some(name) => say(key, name),
+            None => say(format!("{key}.authn"), "a pair".to_owned()),
+        }
+    }
+}
+
+/// Each pair of a list as a key.
+fn parts(prefix: &str, value: &Term, say: &mut dyn FnMut(String, String)) {
+    for (part, value) in value.members().iter().filter_map(Term::pair) {
+        say_value(format!("{prefix}.{part}"), value, say);
     }
 }
 

@@ -200,7 +200,11 @@ impl WithoutEffect {
     pub(crate) fn asks_for_nothing(value: &str) -> bool {
         matches!(
             value,
-            "" | "false" | "off" | "none" | "rabbit_password_hashing_sha256"
+            "" | "false"
+                | "off"
+                | "none"
+                | "rabbit_password_hashing_sha256"
+                | "rabbit_credential_validator_accept_everything"
         )
     }
 

@@ -341,6 +341,43 @@ fn keys_of_what_is_not_here_are_noted_and_warn_nobody() {
 }
 
 #[test]
+fn what_would_keep_somebody_out_and_has_no_effect_keeps_the_broker_from_starting() {
+    for keys in [
+        "auth_backends.1.authn = ldap\nauth_backends.1.authz = internal\n",
+        "auth_backends.1.authn = rabbit_auth_backend_ip_range\n",
+        "auth_backends.1 = rabbit_auth_backend_ip_range\n",
+        "http_dispatch.auth_backends.1 = http\n",
+        "prometheus.authentication.enabled = true\n",
+        "management.disable_basic_auth = true\n",
+        "management.oauth_disable_basic_auth = true\n",
+        "credential_validator.min_length = 8\n",
+    ] {
+        assert!(Scenario::conf(keys).load().settings().is_none(), "{keys}");
+    }
+    for terms in [
+        "[{rabbit, [{auth_backends, [{rabbit_auth_backend_ldap, rabbit_auth_backend_internal}]}]}].",
+        "[{rabbit, [{auth_backends, [rabbit_auth_backend_ip_range]}]}].",
+        "[{rabbit, [{auth_backends, []}]}].",
+        "[{rabbitmq_web_dispatch, [{auth_backends, [rabbit_auth_backend_http]}]}].",
+        "[{rabbit, [{credential_validator, [{min_length, 8}]}]}].",
+        "[{rabbitmq_prometheus, [{authentication, [{enabled, true}]}]}].",
+        "[{rabbitmq_management, [{disable_basic_auth, true}]}].",
+    ] {
+        let scenario = Scenario::default().file("advanced.config", terms);
+        assert!(scenario.load().settings().is_none(), "{terms}");
+    }
+    let nothing = "management.disable_basic_auth = false\nprometheus.authentication.enabled = false\n\
+                   credential_validator.validation_backend = rabbit_credential_validator_accept_everything\n";
+    assert_eq!(Scenario::conf(nothing).problems(), [""; 0]);
+    let tokens = "[{rabbit, [{auth_backends, [rabbit_auth_backend_oauth2, rabbit_auth_backend_internal]}]}].";
+    let tokens = Scenario::default().file("advanced.config", tokens);
+    assert_eq!(
+        tokens.text("auth_backends"),
+        "rabbit_auth_backend_oauth2,rabbit_auth_backend_internal"
+    );
+}
+
+#[test]
 fn a_file_may_hold_what_must_not_be_seen() {
     let scenario = Scenario::default()
         .file("user", "swarm\n")

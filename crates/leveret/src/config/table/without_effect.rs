@@ -5,6 +5,32 @@ use super::super::{origin::Severity, setting::WithoutEffect};
 /// Keys of rabbitmq.conf that are taken and change nothing. What a reader cannot see in this list must be an error of
 /// theirs, so that a misspelt key is told.
 pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
+    // Who sets one of these relies on somebody being kept out. They stand before all wildcards.
+    WithoutEffect {
+        patterns: &["auth_backends.*", "http_dispatch.auth_backends.*"],
+        reason: "there are the backends internal and oauth2, for AMQP and HTTP alike, and each says both who somebody is \
+                 and what they may; name them with auth_backends.N alone, and remove this",
+        told: Severity::Error,
+    },
+    WithoutEffect {
+        patterns: &["prometheus.authentication.*"],
+        reason: "metrics are for everybody who reaches their address; restrict it with prometheus.tcp.ip, and remove this",
+        told: Severity::Error,
+    },
+    WithoutEffect {
+        patterns: &[
+            "management.disable_basic_auth",
+            "management.oauth_disable_basic_auth",
+        ],
+        reason: "names and passwords are always taken; with auth_backends.1 = oauth2 alone only tokens are passwords; \
+                 remove this",
+        told: Severity::Error,
+    },
+    WithoutEffect {
+        patterns: &["credential_validator.*"],
+        reason: "passwords are taken as they are; see to it where they are set, and remove this",
+        told: Severity::Error,
+    },
     WithoutEffect {
         patterns: &[
             "cluster_formation.*",
@@ -123,7 +149,6 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
             "auth_ldap.*",
             "auth_http.*",
             "auth_cache.*",
-            "auth_backends.*",
             "sysmon_handler.*",
             "aws.*",
         ],
@@ -206,15 +231,12 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
             "log.queue.*",
             "log.default.*",
             "definitions.*",
-            "credential_validator.*",
             "anonymous_login_pass",
             "message_interceptors.*",
             "channel_tx_message_max",
             "cluster_exchange_limit",
             "exchange_types.*",
-            "http_dispatch.auth_backends.*",
             "log.file.formatter.*",
-            "management.disable_basic_auth",
             "management.listener.ssl_opts",
             "management.require_auth_for_api_reference",
             "queue_types.*",
