@@ -129,6 +129,8 @@ management.definitions.require_json_extension = true
         assert queue["messages"] == 0 and "message_bytes" not in queue
         assert api.put("queues/%2F/r", {"arguments": {"x": "y" * 200}}).status == 413
         assert api.put("operator-policies/%2F/p", {"pattern": "", "definition": {"expires": 1}}).status == 405
+        assert api.delete("operator-policies/%2F/p").status == 405
+        assert api.get("operator-policies").json == []
 
 
 def test_without_rates_nothing_has_message_stats(tmp_path):
