@@ -549,6 +549,20 @@ def test_of_policy_and_argument_the_smaller_ttl_counts(connect, api, vhost, argu
     assert channel.await_message(dead).body == b"body"
 
 
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_messages_keep_the_ttl_of_a_policy_that_is_taken_back(connect, api, vhost, kind):
+    channel = connect(vhost=vhost).channel()
+    channel.declare_queue("q", durable=True, arguments={"x-queue-type": kind})
+    definition = {"pattern": "^q$", "definition": {"message-ttl": 5000}, "apply-to": "queues"}
+    assert api.put(f"policies/{vhost}/p", definition).status == 201
+    channel.eventually(lambda: api.get(f"queues/{vhost}/q").json.get("policy") == "p")
+    # More than is kept in memory.
+    channel.publish_all("", "q", ["x" * 1000] * 3500, {"delivery_mode": 2})
+    assert api.delete(f"policies/{vhost}/p").status == 204
+    channel.eventually(lambda: api.get(f"queues/{vhost}/q").json.get("policy") is None)
+    channel.eventually(lambda: channel.depth("q") == 0, timeout=30)
+
+
 @pytest.mark.parametrize("argument, policy", [(9, 2), (2, 9)], ids=["policy smaller", "argument smaller"])
 def test_of_policy_and_argument_the_smaller_length_counts(connect, api, vhost, argument, policy):
     definition = {"pattern": "^q$", "definition": {"max-length": policy}, "apply-to": "queues"}

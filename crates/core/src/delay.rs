@@ -308,6 +308,7 @@ impl Delay {
             seq,
             // Nobody asks when it came, only when it is due.
             enqueued_at: due,
+            due: Timestamp::NEVER,
             message: message.clone(),
         });
         let held = Held { message, due };

@@ -271,6 +271,8 @@ pub enum Write {
         seq: Seq,
         /// When it entered the queue.
         enqueued_at: Timestamp,
+        /// When it is to leave, which was decided when it came; [`Timestamp::NEVER`] for most.
+        due: Timestamp,
         /// The message.
         message: crate::message::Message,
     },

@@ -163,6 +163,7 @@ impl DelayScenario {
             refilled.rows.push(StoredMessage {
                 seq,
                 enqueued_at: *due,
+                due: Some(Timestamp::NEVER),
                 message: message.clone(),
             });
         }

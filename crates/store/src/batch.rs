@@ -12,7 +12,7 @@ use std::{
 
 use foldhash::fast::FixedState;
 use leveret_core::{
-    ids::{QueueId, Timestamp},
+    ids::QueueId,
     message::Message,
     record::{MetaChange, QueueState, Write},
 };
@@ -25,7 +25,8 @@ use crate::{
     table::{
         attempts, bindings, commits, dropped, exchanges,
         marks::{self, Mark},
-        messages, parameters, permissions, queue_states, queues, users, vhosts,
+        messages::{self, Times},
+        parameters, permissions, queue_states, queues, users, vhosts,
     },
 };
 
@@ -94,14 +95,19 @@ impl Batch {
                     priority,
                     seq,
                     enqueued_at,
+                    due,
                     message,
                 } => {
+                    let times = Times {
+                        enqueued_at: *enqueued_at,
+                        due: Some(*due),
+                    };
                     let place = Place {
                         queue: *queue,
                         priority: *priority,
                         seq: *seq,
                     };
-                    self.put(families, place, *enqueued_at, message)?;
+                    self.put(families, place, times, message)?;
                 }
                 Write::Forget {
                     queue,
@@ -274,7 +280,7 @@ impl Batch {
         &mut self,
         families: Families<'_>,
         place: Place,
-        enqueued_at: Timestamp,
+        times: Times,
         message: &Message,
     ) -> Result<(), rocksdb::Error> {
         if !self.forgotten.is_empty()
@@ -285,7 +291,7 @@ impl Batch {
             return Ok(());
         }
         let key = place.key();
-        let head = messages::encode_before_body(&mut self.row, &key, enqueued_at, message);
+        let head = messages::encode_before_body(&mut self.row, &key, times, message);
         self.rows.put_cf_vectored(
             &families.messages,
             &[IoSlice::new(&key)],

@@ -136,10 +136,10 @@ fn message(key: MessageKey, version: u8, fields: &[u8]) {
         .to_vec();
     let read = |value: &[u8]| messages::decode(&key, value, &mut BytesMut::new());
     match read(&value) {
-        Ok((at, message)) => {
-            let mut again = messages::encode_before_body(&mut buf, &key, at, &message).to_vec();
+        Ok((times, message)) => {
+            let mut again = messages::encode_before_body(&mut buf, &key, times, &message).to_vec();
             again.extend_from_slice(message.body());
-            assert_eq!(read(&again), Ok((at, message)));
+            assert_eq!(read(&again), Ok((times, message)));
         }
         Err(damage) => drop(damage.to_string()),
     }

@@ -140,16 +140,25 @@ impl<'a> Fields<'a> {
         value: &'a [u8],
         version: u8,
     ) -> Result<Self, Damage> {
+        match Self::open_any(table, key, value)? {
+            (found, fields) if found == version => Ok(fields),
+            (found, _) => Err(Damage::Version { found }),
+        }
+    }
+
+    /// The same where there are several versions: also says which one it is.
+    pub(crate) fn open_any(
+        table: Table,
+        key: &[u8],
+        value: &'a [u8],
+    ) -> Result<(u8, Self), Damage> {
         let (&[found, ref checksum @ ..], rest) = value
             .split_first_chunk::<HEAD_LEN>()
             .ok_or(Damage::TooShort)?;
         if checksum_of(table, key, found, rest) != u32::from_be_bytes(*checksum) {
             return Err(Damage::Checksum);
         }
-        if found != version {
-            return Err(Damage::Version { found });
-        }
-        Ok(Self { rest })
+        Ok((found, Self { rest }))
     }
 
     pub(crate) fn u8(&mut self) -> Result<u8, Damage> {

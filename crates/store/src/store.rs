@@ -167,10 +167,11 @@ impl Store {
                 return Ok(page);
             }
             match messages::decode(key, value, &mut bodies) {
-                Ok((enqueued_at, message)) => {
+                Ok((times, message)) => {
                     page.rows.push(StoredMessage {
                         seq: position,
-                        enqueued_at,
+                        enqueued_at: times.enqueued_at,
+                        due: times.due,
                         message,
                     });
                 }

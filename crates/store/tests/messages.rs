@@ -32,6 +32,11 @@ fn a_message_comes_back_as_it_was_published() {
             priority: Some(9),
         });
         let enqueued_at = Timestamp::new(u64::MAX - seq);
+        // Half of them never leave by themselves.
+        let due = match seq % 2 {
+            0 => Timestamp::NEVER,
+            _ => Timestamp::new(77 + seq),
+        };
         let seq = Seq::new(seq);
         let message = sent.clone();
         broker.commit([Write::Put {
@@ -39,6 +44,7 @@ fn a_message_comes_back_as_it_was_published() {
             priority: 0,
             seq,
             enqueued_at,
+            due,
             message,
         }]);
         let page = broker
@@ -50,6 +56,7 @@ fn a_message_comes_back_as_it_was_published() {
             (page.rows[0].seq, page.rows[0].enqueued_at),
             (seq, enqueued_at)
         );
+        assert_eq!(page.rows[0].due, Some(due));
         assert_eq!(page.rows[0].message, sent);
         assert_eq!(page.next, None);
     }
@@ -240,6 +247,7 @@ fn the_first_row_of_a_time_is_found_wherever_it_stands() {
         priority: 0,
         seq: Seq::new(seq),
         enqueued_at: Timestamp::new(at(seq)),
+        due: Timestamp::NEVER,
         message: message("body"),
     });
     broker.commit(rows.collect::<Vec<_>>());

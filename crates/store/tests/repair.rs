@@ -154,6 +154,7 @@ fn quorum_queues_and_streams_keep_what_is_not_persistent() {
             priority,
             seq: Seq::new(1),
             enqueued_at: Timestamp::new(1),
+            due: Timestamp::NEVER,
             message: message(body),
         };
         broker.commit([Write::Meta(MetaChange::PutQueue(queue)), put(0, b"one")]);

@@ -233,7 +233,7 @@ pub(super) enum Asked {
     /// To be handed out: from the start of a range on, which is that of a class or, without one, [`Cold::range`].
     Head { class: Option<u8>, until: Seq },
     /// Some of them are due.
-    Due { class: u8, from: Seq, until: Seq },
+    Due(Run),
     /// Some of them came back, and are to be handed out.
     Returned(Run),
     /// Some of them are dead, and are to go elsewhere.
@@ -439,12 +439,11 @@ impl Cold {
         self.asked = Some(asked);
     }
 
-    /// A message somewhere in it is gone; whether it had come back.
-    pub(super) fn remove(&mut self, spot: Spot, message_bytes: u64, is_kept: bool) -> bool {
+    /// A message somewhere in it is gone. Says whether it had come back; `None` of one that is not in it.
+    pub(super) fn remove(&mut self, spot: Spot, message_bytes: u64, is_kept: bool) -> Option<bool> {
         if self.take_returned(spot).is_some() {
-            return true;
+            return Some(true);
         }
-        self.has_gaps = true;
         let level = self.levels.get_mut(&spot.class());
         match level.filter(|level| level.covers(spot)) {
             Some(level) => {
@@ -453,11 +452,13 @@ impl Cold {
                     self.levels.remove(&spot.class());
                 }
             }
-            None => self.range.remove(message_bytes, is_kept),
+            None if self.range.covers(spot) => self.range.remove(message_bytes, is_kept),
+            None => return None,
         }
+        self.has_gaps = true;
         self.messages -= 1;
         self.message_bytes -= message_bytes;
-        false
+        Some(false)
     }
 
     /// Empties the ranges and says what they were. A read of them may still be under way. What came back is taken
@@ -582,8 +583,9 @@ impl Queue {
         let (class, asked_until) = match self.cold.take_asked() {
             None => return,
             Some(Asked::Head { class, until }) => (class, until),
-            Some(Asked::Due { class, from, until }) => {
-                self.due_read(refilled, class, from, until, effects);
+            Some(Asked::Due(run)) => {
+                self.arrived.clear();
+                self.due_read(refilled, run, effects);
                 self.serve_gets(effects);
                 return;
             }
@@ -633,7 +635,7 @@ impl Queue {
             if row.seq < self.restored_until {
                 self.note_restored(row.seq, row.enqueued_at);
             }
-            let due = self.due_of(row.enqueued_at, &row.message);
+            let due = self.due_of_row(&row);
             let ready = Ready {
                 due,
                 redelivered: row.seq < self.redelivered_below

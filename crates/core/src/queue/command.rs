@@ -193,6 +193,8 @@ pub struct StoredMessage {
     pub seq: Seq,
     /// When it entered the queue.
     pub enqueued_at: Timestamp,
+    /// When it is to leave; `None` where a former build stored it, which wrote no such time.
+    pub due: Option<Timestamp>,
     /// The message.
     pub message: Message,
 }

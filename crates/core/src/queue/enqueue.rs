@@ -20,7 +20,7 @@ impl Queue {
             return;
         }
         self.counters.publish += 1;
-        let due = self.due_of(self.now, &message);
+        let due = self.due_by_settings(self.now, &message);
         // A dead message of which an attempt failed is redelivered here, unless it goes straight through, as
         // RabbitMQ has it.
         let failed = message.was_delivered();
@@ -60,6 +60,7 @@ impl Queue {
             priority: spot.priority(),
             seq,
             enqueued_at: self.now,
+            due,
             message: message.clone(),
         });
         // Behind cold messages it is cold as well, else it would overtake them.

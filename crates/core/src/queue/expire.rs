@@ -1,17 +1,18 @@
 //! Messages leave when their time is over, and so does a queue that nobody uses.
 //!
 //! A message lives through the millisecond it is due in: one with a TTL of 0 is handed to an idle
-//! consumer, and expires behind the next hand-out if there is none. What is in memory leaves in the
+//! consumer, and expires behind the next hand-out if there is none. Its time is settled when it comes, is
+//! stored with it, and stays what it is whatever becomes of the settings. What is in memory leaves in the
 //! order of its time, wherever it stands. What is cold is read when it is due; what was cold at the
 //! start is not known by its time, and leaves when it comes into memory, which a queue with a TTL of
-//! its own takes care of. A queue declared with `x-expiry: lazy` looks at its head only, a quorum queue
+//! its own takes care of, as far as its window has room. A queue declared with `x-expiry: lazy` looks at its head only, a quorum queue
 //! at the head of each priority, as RabbitMQ does.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{
-    DeathReason, Effects, Queue, Ready, Refill, Refilled, Spot, WINDOW_BYTES_MAX, WINDOW_ROWS_MAX,
-    cold::Asked,
+    DeathReason, Effects, Queue, Ready, Refilled, Spot, StoredMessage, WINDOW_BYTES_MAX,
+    WINDOW_ROWS_MAX, cold::Asked, stub::Run,
 };
 use crate::{
     arguments::QueueType,
@@ -82,14 +83,20 @@ impl Queue {
         (self.consumers.len() == 0).then(|| self.last_used.plus_millis(millis))
     }
 
-    /// When a message that entered the queue then is to leave it.
-    pub(super) fn due_of(&self, enqueued_at: Timestamp, message: &Message) -> Timestamp {
+    /// When a message that enters the queue is to leave it. Decided once: other settings later change nothing of it.
+    pub(super) fn due_by_settings(&self, enqueued_at: Timestamp, message: &Message) -> Timestamp {
         let own = message.life().expiration_millis;
         match (own, self.settings.message_ttl_millis) {
             (None, None) => Timestamp::NEVER,
             (Some(millis), None) | (None, Some(millis)) => enqueued_at.plus_millis(millis),
             (Some(own), Some(of_queue)) => enqueued_at.plus_millis(own.min(of_queue)),
         }
+    }
+
+    /// When a stored message is to leave.
+    pub(super) fn due_of_row(&self, row: &StoredMessage) -> Timestamp {
+        let by_settings = || self.due_by_settings(row.enqueued_at, &row.message);
+        row.due.unwrap_or_else(by_settings)
     }
 
     /// What is over leaves, all of it or so much that others are to have their turn first. Runs behind every hand-out.
@@ -162,8 +169,10 @@ impl Queue {
         // A quorum queue has priorities without asking for them: mostly there is only one.
         let has_priorities =
             self.settings.max_priority > 0 && self.settings.queue_type != QueueType::Quorum;
+        // What came back is known by its time; where only the head leaves, it is to be there.
+        let is_head_cold = self.settings.lazy_expiry && self.cold.returned().len() > 0;
         let is_next_unknown =
-            self.window.is_empty() || has_priorities || self.cold.returned().len() > 0;
+            self.window.is_empty() || is_head_cold || (has_priorities && !self.window.is_full());
         let is_next_wanted = self.settings.message_ttl_millis.is_some()
             && self
                 .cold
@@ -186,56 +195,42 @@ impl Queue {
         if !self.may_read_to_expire() {
             return;
         }
-        let over = self
-            .cold_due
-            .iter()
-            .take_while(|(due, _)| *due <= self.now)
-            .take(WINDOW_ROWS_MAX);
-        // One priority at a time; the others are as much over later.
-        let class = over.clone().next().map(|(_, spot)| spot.class());
-        let over = over.filter(|(_, spot)| Some(spot.class()) == class);
-        let over = over.map(|(_, spot)| spot.seq);
-        let (Some(class), Some(from), Some(last)) = (class, over.clone().min(), over.max()) else {
+        let mut over: Vec<Spot> = self.next_over_cold().map(|(_, spot)| spot).collect();
+        over.sort_unstable();
+        let Some(run) = Run::of(over) else {
             return;
         };
-        let until = last.next();
-        self.cold.ask(Asked::Due { class, from, until });
-        effects.refill = Some(Refill {
-            queue: self.id,
-            priority: Spot::LAST_CLASS - class,
-            from,
-            until,
-            rows_max: WINDOW_ROWS_MAX,
-            bytes_max: WINDOW_BYTES_MAX,
-            at_once: false,
-        });
+        self.cold.ask(Asked::Due(run));
+        effects.refill = Some(run.refill(self.id, WINDOW_BYTES_MAX));
+    }
+
+    /// Cold messages whose time is over, those that were due first, and not more than are read together.
+    fn next_over_cold(&self) -> impl Iterator<Item = (Timestamp, Spot)> {
+        let over = self.cold_due.iter().copied();
+        let over = over.take_while(|(due, _)| *due <= self.now);
+        over.take(WINDOW_ROWS_MAX)
     }
 
     /// Of what came back, those whose time is over die; the others stay cold.
-    pub(super) fn due_read(
-        &mut self,
-        refilled: Refilled,
-        class: u8,
-        from: Seq,
-        until: Seq,
-        effects: &mut Effects,
-    ) {
-        self.arrived.clear();
-        let turned = self.turned_and_over(class);
-        for row in refilled.rows {
-            if self.is_leftover(row.seq, &row.message) {
-                // Met again when it is read in turn.
+    pub(super) fn due_read(&mut self, refilled: Refilled, run: Run, effects: &mut Effects) {
+        let until = refilled.next.unwrap_or(run.until);
+        let over = self.next_over_cold();
+        let over = over.filter(|(_, spot)| run.has(*spot) && spot.seq < until);
+        let mut over: Vec<(Timestamp, Spot)> = over.collect();
+        over.sort_unstable_by_key(|(_, spot)| spot.seq);
+        let mut rows = refilled.rows.into_iter().peekable();
+        for (due, spot) in over {
+            self.cold_due.remove(&(due, spot));
+            while rows.next_if(|row| row.seq < spot.seq).is_some() {}
+            // What should have been there and was not is found to be missing when it is read in turn.
+            let Some(row) = rows.next_if(|row| row.seq == spot.seq) else {
                 continue;
-            }
-            let spot = turned.get(&row.seq).copied();
-            let spot = spot.unwrap_or_else(|| self.spot(row.seq, &row.message));
-            let due = self.due_of(row.enqueued_at, &row.message);
-            if due > self.now || !self.cold_due.remove(&(due, spot)) {
-                continue;
-            }
+            };
             let is_kept = self.keeps(&row.message);
             let message_bytes = self.message_bytes(row.seq, &row.message);
-            let has_returned = self.cold.remove(spot, message_bytes, is_kept);
+            let Some(has_returned) = self.cold.remove(spot, message_bytes, is_kept) else {
+                continue;
+            };
             let ready = Ready {
                 redelivered: has_returned
                     || row.seq < self.redelivered_below
@@ -248,23 +243,6 @@ impl Queue {
             };
             self.die(spot, ready, DeathReason::Expired, effects);
         }
-        // What should have been among them and was not: found to be missing when it is read in turn.
-        let seen_until = refilled.next.unwrap_or(until);
-        let now = self.now;
-        self.cold_due.retain(|(due, spot)| {
-            *due > now || spot.class() != class || !(from..seen_until).contains(&spot.seq)
-        });
-    }
-
-    /// Places of those whose time is over of what came back to the front, while it is on disk.
-    fn turned_and_over(&self, class: u8) -> BTreeMap<Seq, Spot> {
-        let first = self.cold.returned().first();
-        if first.is_none_or(|first| !first.has_turn()) {
-            return BTreeMap::new();
-        }
-        let over = self.cold_due.iter().take_while(|(due, _)| *due <= self.now);
-        let turned = over.filter(|(_, spot)| spot.has_turn() && spot.class() == class);
-        turned.map(|(_, spot)| (spot.seq, *spot)).collect()
     }
 
     pub(super) fn check_due(&self) -> Result<(), String> {
@@ -272,6 +250,15 @@ impl Queue {
         let due = due.filter(|(due, _)| *due != Timestamp::NEVER);
         if due.collect::<BTreeSet<_>>() != self.due {
             return Err(format!("not what expires: {:?}", self.due));
+        }
+        // One that is neither cold nor here was lost by the store, and is dropped when it is due.
+        let in_memory: BTreeSet<Seq> = self.in_memory().map(|(seq, _)| seq).collect();
+        let is_here = |seq: Seq| in_memory.contains(&seq) || self.unacked.contains(seq);
+        for (due, spot) in &self.cold_due {
+            let is_cold = self.cold.covers(*spot) || self.cold.returned().contains(*spot);
+            if !is_cold && (is_here(spot.seq) || self.sinking.contains_key(&spot.seq)) {
+                return Err(format!("{spot:?} is due at {due} and not cold"));
+            }
         }
         Ok(())
     }

@@ -401,11 +401,11 @@ impl Stub {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run {
     first: Spot,
-    until: Seq,
+    pub(super) until: Seq,
 }
 
 impl Run {
-    fn of(spots: impl IntoIterator<Item = Spot>) -> Option<Self> {
+    pub(super) fn of(spots: impl IntoIterator<Item = Spot>) -> Option<Self> {
         let mut spots = spots.into_iter();
         let first = spots.next()?;
         let mut run = Self {
@@ -431,8 +431,13 @@ impl Run {
             && next.has_turn() == self.first.has_turn()
     }
 
+    /// Whether a row of this place is among those of the run.
+    pub(super) fn has(&self, spot: Spot) -> bool {
+        spot.class() == self.first.class() && (self.first.seq..self.until).contains(&spot.seq)
+    }
+
     /// Nothing that waits to be written can be missed: whether a row is wanted is known without.
-    const fn refill(&self, queue: QueueId, bytes_max: usize) -> Refill {
+    pub(super) const fn refill(&self, queue: QueueId, bytes_max: usize) -> Refill {
         Refill {
             queue,
             priority: self.first.priority(),

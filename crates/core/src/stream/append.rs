@@ -2,6 +2,7 @@
 
 use super::{MESSAGES, Stream, offset_header};
 use crate::{
+    ids::Timestamp,
     message::Message,
     queue::{Confirm, Effects},
     record::Write,
@@ -47,6 +48,7 @@ impl Stream {
             priority: MESSAGES,
             seq: offset,
             enqueued_at: self.now,
+            due: Timestamp::NEVER,
             message: message.clone(),
         });
         if self.readers.len() > 0 {

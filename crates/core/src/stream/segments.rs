@@ -128,6 +128,7 @@ impl Stream {
             priority: SEGMENT_STARTS,
             seq: offset,
             enqueued_at: self.now,
+            due: Timestamp::NEVER,
             message: segment.row(),
         });
         // As in RabbitMQ, which looks at the length only when a segment is full.

@@ -113,6 +113,7 @@ fn the_counters_are_written_once_per_batch_behind_its_rows() {
         priority: 0,
         seq: Seq::new(seq),
         enqueued_at: Timestamp::new(5),
+        due: Timestamp::NEVER,
         message: persistent(label),
     };
     let state = QueueState {

@@ -164,6 +164,121 @@ fn after_a_restart_nothing_expired_is_handed_out() {
     queue.expect_dead(DeathReason::Expired, ["dying"]);
 }
 
+/// A queue as it is while a policy gives it this TTL.
+fn set_ttl(queue: &mut QueueScenario, message_ttl_millis: Option<u64>) {
+    queue.set_settings(QueueSettings {
+        message_ttl_millis,
+        dead_letter: Some(DeadLetter {
+            exchange: None,
+            routing_key: None,
+        }),
+        ..QueueSettings::default()
+    });
+}
+
+#[test]
+fn a_message_keeps_its_time_when_the_ttl_is_taken_back_wherever_it_is() {
+    let mut queue = queue(Some(100));
+    queue.publish(0..3500);
+    set_ttl(&mut queue, None);
+    queue.publish(["for ever"]);
+    queue.pass(99);
+    queue.expect_depth(3501, 0);
+    queue.pass(1);
+    queue.expect_dead(DeathReason::Expired, 0..3500);
+    queue.expect_depth(1, 0);
+}
+
+#[test]
+fn a_message_that_came_without_a_time_gets_none_from_a_later_ttl() {
+    let mut queue = queue(None);
+    queue.publish(0..2500);
+    set_ttl(&mut queue, Some(50));
+    queue.publish(["later"]);
+    queue.restart(Stop::Crash);
+    let alice = queue.subscribe(prefetch(0));
+    queue.pass(50);
+    queue.expect_deliveries(
+        alice,
+        (0..2500)
+            .map(|label| label.to_string())
+            .chain(["later".to_owned()]),
+    );
+    queue.expect_dead(DeathReason::Expired, [""; 0]);
+}
+
+#[test]
+fn what_was_handed_out_while_a_ttl_was_taken_back_dies_of_none_that_comes_again() {
+    for restarts in [false, true] {
+        let mut queue = queue(Some(100));
+        queue.publish(0..3500);
+        set_ttl(&mut queue, None);
+        queue.publish(3500..7000);
+        if restarts {
+            queue.restart(Stop::Crash);
+        }
+        let alice = queue.subscribe(prefetch(2500));
+        queue.expect_deliveries(alice, 0..2500);
+        queue.unsubscribe(alice);
+        set_ttl(&mut queue, Some(100));
+        queue.pass(150);
+        // What is not in memory after a restart is over when it comes there.
+        queue.expect_dead(DeathReason::Expired, 2500..3500);
+        queue.expect_depth(3500, 2500);
+        let acks = (0..2500).map(|label| queue.settling(&label.to_string(), Outcome::Acked));
+        let acks = acks.collect();
+        queue.together(acks);
+        queue.expect_depth(3500, 0);
+        set_ttl(&mut queue, None);
+        let bob = queue.subscribe(no_ack());
+        queue.expect_deliveries(bob, 3500..7000);
+        queue.expect_depth(0, 0);
+    }
+}
+
+#[test]
+fn the_shorter_ttl_of_a_policy_that_is_gone_still_counts() {
+    let mut queue = queue(Some(50));
+    queue.publish_expiring(500, 0..3500);
+    set_ttl(&mut queue, None);
+    queue.restart(Stop::Clean);
+    set_ttl(&mut queue, Some(1000));
+    queue.pass(50);
+    queue.expect_dead(DeathReason::Expired, 0..3500);
+}
+
+#[test]
+fn the_time_of_a_row_of_a_former_build_is_settled_when_it_is_read() {
+    let mut queue = queue(Some(100));
+    queue.publish(0..2500);
+    queue.restart_after_a_build_without_times();
+    queue.pass(1);
+    set_ttl(&mut queue, None);
+    queue.pass(99);
+    // The first page had come into memory before.
+    queue.expect_dead(DeathReason::Expired, 0..2000);
+    queue.expect_depth(500, 0);
+}
+
+/// Others are read along where they are few; far away from each other each is read for itself.
+#[test]
+fn what_is_due_is_read_without_what_stands_between() {
+    let mut queue = queue(None);
+    queue.publish(0..2000);
+    for number in 0..20 {
+        queue.publish_expiring(50, [format!("due {number}")]);
+        queue.publish((0..200).map(|other| format!("{number} and {other}")));
+    }
+    queue.pass(50);
+    queue.expect_dead(
+        DeathReason::Expired,
+        (0..20).map(|number| format!("due {number}")),
+    );
+    queue.expect_depth(6000, 0);
+    let read = queue.queue().report().counters.disk_reads;
+    assert_eq!(read, 20);
+}
+
 #[test]
 fn an_unused_queue_ends_although_messages_arrive() {
     let mut queue = QueueScenario::with(QueueSettings {

@@ -1,7 +1,7 @@
 //! Random commands for queues with arguments: no message is lost, none leaves twice, and the store is
 //! empty when all are gone. What exactly happens when has its tests elsewhere.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use leveret_core::{
     arguments::{AttemptCounting, DeadLetter, Overflow, QueueSettings, QueueType, RetrySettings},
@@ -32,6 +32,8 @@ enum Step {
     HoldReads,
     AnswerRead,
     Restart(Stop),
+    /// A policy sets the TTL, changes it, or takes it back.
+    SetTtl(Option<u64>),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -59,6 +61,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(Step::HoldReads),
         6 => Just(Step::AnswerRead),
         1 => prop_oneof![Just(Stop::Clean), Just(Stop::Crash)].prop_map(Step::Restart),
+        3 => prop_oneof![Just(None), Just(Some(15)), Just(Some(45))].prop_map(Step::SetTtl),
     ]
 }
 
@@ -128,8 +131,12 @@ proptest! {
         unacked_bytes_max in prop_oneof![Just(0), Just(600_000), Just(usize::MAX)],
     ) {
         let keeps_all = settings.dead_letter.is_some();
-        let mut queue = QueueScenario::with(settings).with_unacked_bytes_max(unacked_bytes_max);
+        let mut queue = QueueScenario::with(settings.clone()).with_unacked_bytes_max(unacked_bytes_max);
         let mut published = BTreeSet::new();
+        let mut settings = settings;
+        // When each is over, as was settled when it came.
+        let mut over = BTreeMap::new();
+        let mut now = 0;
         // Acked, purged, or arrived elsewhere.
         let mut gone = BTreeSet::new();
         let mut dead = Vec::new();
@@ -139,6 +146,10 @@ proptest! {
                 Step::Publish { body_bytes, priority, expiration_millis } => {
                     let label = format!("{number:03}");
                     queue.publish_as(&label, body_bytes, priority, expiration_millis);
+                    let ttls = [expiration_millis, settings.message_ttl_millis];
+                    if let Some(millis) = ttls.into_iter().flatten().min() {
+                        over.insert(label.clone(), now + millis);
+                    }
                     published.insert(label);
                 }
                 Step::Get => {
@@ -156,7 +167,14 @@ proptest! {
                         }
                     }
                 }
-                Step::Pass(millis) => queue.pass(millis),
+                Step::Pass(millis) => {
+                    queue.pass(millis);
+                    now += millis;
+                }
+                Step::SetTtl(message_ttl_millis) => {
+                    settings.message_ttl_millis = message_ttl_millis;
+                    queue.set_settings(settings.clone());
+                }
                 Step::Arrive(index) => {
                     dead.extend(queue.take_dead());
                     if !dead.is_empty() {
@@ -195,6 +213,7 @@ proptest! {
         queue.restart(Stop::Crash);
         queue.take_dead();
         queue.pass(100);
+        now += 100;
         let last = queue.subscribe(no_ack());
         queue.pass(1);
         let delivered = queue.take_labels(last);
@@ -205,6 +224,7 @@ proptest! {
         queue.expect_depth(0, 0);
         queue.expect_stored([""; 0]);
         for label in delivered {
+            prop_assert!(over.get(&label).is_none_or(|over| *over > now), "its time was over");
             prop_assert!(gone.insert(label), "it was delivered and had left before");
         }
         if keeps_all {

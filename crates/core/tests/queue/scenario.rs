@@ -703,6 +703,14 @@ impl QueueScenario {
         self.restart(Stop::Crash);
     }
 
+    /// Ends the run, and leaves the rows as a build would have that did not write when a message is to leave.
+    #[track_caller]
+    pub(crate) fn restart_after_a_build_without_times(&mut self) {
+        self.commit();
+        self.store.forget_times();
+        self.restart(Stop::Crash);
+    }
+
     /// Before anybody is handed anything the store knows that this will happen.
     #[track_caller]
     pub(crate) fn announce_consumers(&mut self) {

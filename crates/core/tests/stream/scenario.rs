@@ -48,6 +48,7 @@ impl Store {
                     priority,
                     seq,
                     enqueued_at,
+                    due,
                     message,
                     ..
                 } => {
@@ -55,6 +56,7 @@ impl Store {
                     let row = StoredMessage {
                         seq,
                         enqueued_at,
+                        due: Some(due),
                         message,
                     };
                     self.of(priority).insert(seq, row);

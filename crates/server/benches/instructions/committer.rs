@@ -42,6 +42,7 @@ fn put(seq: u64) -> Write {
         priority: 0,
         seq: Seq::new(seq),
         enqueued_at: Timestamp::new(1_000),
+        due: Timestamp::NEVER,
         message: message(true),
     }
 }

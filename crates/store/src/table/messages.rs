@@ -8,9 +8,12 @@
 //!
 //! Flags: persistent 1, has a priority property 2, has an expiration 4, has died 8, has hidden keys 16, an attempt with it failed
 //! before it came 32, its keys were replaced 64, the broker has written its properties anew 128. Between the lengths and the
-//! exchange stand with an expiration its milliseconds, in 8 bytes; with new properties how long they were at first, in 4 bytes;
+//! exchange stand in version 3 when the message is to leave, in 8 bytes; with an expiration its milliseconds, in 8 bytes; with new properties how long they were at first, in 4 bytes;
 //! with hidden keys their count in 4 bytes, then each behind its length. The body comes last and has no length: it is never copied on its way
 //! into the batch.
+//!
+//! Version 2 is of messages that never leave by themselves, version 3 of those that do. Version 1 was written before that was
+//! decided once and for all when a message came: when one leaves is for the settings of its queue to say.
 
 use std::num::NonZeroU32;
 
@@ -27,7 +30,9 @@ use crate::{
     schema::Table,
 };
 
-const VERSION: u8 = 1;
+const WITHOUT_TIME: u8 = 1;
+const NEVER_LEAVES: u8 = 2;
+const LEAVES: u8 = 3;
 
 const PERSISTENT: u8 = 1;
 const HAS_PRIORITY: u8 = 2;
@@ -38,11 +43,29 @@ const WAS_DELIVERED: u8 = 32;
 const KEYS_REPLACED: u8 = 64;
 const HAS_NEW_PROPERTIES: u8 = 128;
 
+/// When a message came and when it is to leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub(crate) enqueued_at: Timestamp,
+    /// `None` in a row of version 1.
+    pub(crate) due: Option<Timestamp>,
+}
+
+impl Times {
+    const fn version(self) -> u8 {
+        match self.due {
+            None => WITHOUT_TIME,
+            Some(due) if due.get() == Timestamp::NEVER.get() => NEVER_LEAVES,
+            Some(_) => LEAVES,
+        }
+    }
+}
+
 /// The row up to its body; the body follows it in the store.
 pub(crate) fn encode_before_body<'a>(
     row: &'a mut RowBuf,
     key: &MessageKey,
-    enqueued_at: Timestamp,
+    times: Times,
     message: &Message,
 ) -> &'a [u8] {
     let life = message.life();
@@ -62,13 +85,17 @@ pub(crate) fn encode_before_body<'a>(
         .fold(0, |flags, flag| flags | flag);
     let (exchange, routing_key) = (message.exchange(), message.routing_key());
     let properties = message.properties();
-    row.start(VERSION)
+    let version = times.version();
+    row.start(version)
         .u8(flags)
         .u8(message.priority().unwrap_or(0))
-        .u64(enqueued_at.get())
+        .u64(times.enqueued_at.get())
         .u8(u8::try_from(exchange.len()).expect("a short string has at most 255 bytes"))
         .u8(u8::try_from(routing_key.len()).expect("a short string has at most 255 bytes"))
         .u32(u32::try_from(properties.len()).expect("properties fit into a frame"));
+    if let Some(due) = times.due.filter(|_| version == LEAVES) {
+        row.u64(due.get());
+    }
     if let Some(millis) = life.expiration_millis {
         row.u64(millis);
     }
@@ -93,14 +120,20 @@ pub(crate) fn decode(
     key: &[u8],
     value: &[u8],
     bodies: &mut BytesMut,
-) -> Result<(Timestamp, Message), Damage> {
-    let mut fields = Fields::open(Table::Messages, key, value, VERSION)?;
+) -> Result<(Times, Message), Damage> {
+    let (version, mut fields) = Fields::open_any(Table::Messages, key, value)?;
     let flags = fields.u8()?;
     let priority = fields.u8()?;
     let enqueued_at = Timestamp::new(fields.u64()?);
     let exchange_len = fields.u8()?;
     let routing_key_len = fields.u8()?;
     let properties_len = usize::try_from(fields.u32()?).map_err(|_| Damage::Malformed)?;
+    let due = match version {
+        WITHOUT_TIME => None,
+        NEVER_LEAVES => Some(Timestamp::NEVER),
+        LEAVES => Some(Timestamp::new(fields.u64()?)),
+        found => return Err(Damage::Version { found }),
+    };
     let expiration_millis = match flags & HAS_EXPIRATION {
         0 => None,
         _ => Some(fields.u64()?),
@@ -134,7 +167,8 @@ pub(crate) fn decode(
         published_properties_len,
     };
     let message = Message::with_hidden_keys(parts, life, &hidden_keys);
-    Ok((enqueued_at, message))
+    let times = Times { enqueued_at, due };
+    Ok((times, message))
 }
 
 /// Small bodies are copied once more by the message and leave the buffer free again; large ones stay, each in a piece of
@@ -177,25 +211,57 @@ mod tests {
     }
 
     fn row(message: &Message) -> Vec<u8> {
+        row_due(message, Some(Timestamp::NEVER))
+    }
+
+    fn row_due(message: &Message, due: Option<Timestamp>) -> Vec<u8> {
         let mut row = RowBuf::default();
-        let at = Timestamp::new(0x0102);
-        let mut value = encode_before_body(&mut row, &key(), at, message).to_vec();
+        let times = Times {
+            enqueued_at: Timestamp::new(0x0102),
+            due,
+        };
+        let mut value = encode_before_body(&mut row, &key(), times, message).to_vec();
         value.extend_from_slice(message.body());
         value
     }
 
     #[test]
     fn a_message_row_is_drawn_as_it_is() {
-        let hex: String = row(&message(b"body".to_vec(), true, Some(5)))
-            .iter()
-            .skip(5)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        let parts = ["03", "05", "0000000000000102", "02", "03", "00000003"];
-        assert_eq!(
-            hex,
-            format!("{}{}", parts.concat(), "65786b6579100002626f6479")
-        );
+        let head = ["03", "05", "0000000000000102", "02", "03", "00000003"].concat();
+        let rest = "65786b6579100002626f6479";
+        for (due, version, time) in [
+            (None, 1, ""),
+            (Some(Timestamp::NEVER), 2, ""),
+            (Some(Timestamp::new(0x0a0b)), 3, "0000000000000a0b"),
+        ] {
+            let row = row_due(&message(b"body".to_vec(), true, Some(5)), due);
+            assert_eq!(row[0], version);
+            let fields = row.iter().skip(5);
+            let hex: String = fields.map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(hex, format!("{head}{time}{rest}"));
+        }
+    }
+
+    #[test]
+    fn a_message_leaves_when_it_was_to_leave_and_a_former_build_did_not_say_when() {
+        let sent = message(b"body".to_vec(), true, None);
+        for due in [None, Some(Timestamp::NEVER), Some(Timestamp::new(0))] {
+            let (times, found) =
+                decode(&key(), &row_due(&sent, due), &mut BytesMut::new()).unwrap();
+            assert_eq!((times.due, found), (due, sent.clone()));
+        }
+    }
+
+    #[test]
+    fn a_row_of_a_later_build_is_named() {
+        let mut row = RowBuf::default();
+        let value = row
+            .start(4)
+            .raw(&[0; 40])
+            .seal(Table::Messages, &key())
+            .to_vec();
+        let found = decode(&key(), &value, &mut BytesMut::new());
+        assert_eq!(found, Err(Damage::Version { found: 4 }));
     }
 
     #[test]
@@ -204,8 +270,8 @@ mod tests {
         for body_len in [0, 1, 4095, 4096, 100_000] {
             for (persistent, priority) in [(true, None), (false, Some(0)), (true, Some(255))] {
                 let sent = message(vec![7; body_len], persistent, priority);
-                let (at, found) = decode(&key(), &row(&sent), &mut bodies).unwrap();
-                assert_eq!(at, Timestamp::new(0x0102));
+                let (times, found) = decode(&key(), &row(&sent), &mut bodies).unwrap();
+                assert_eq!(times.enqueued_at, Timestamp::new(0x0102));
                 assert_eq!(found, sent);
             }
         }
@@ -265,7 +331,7 @@ mod tests {
     fn lengths_beyond_the_row_are_damage() {
         let mut row = RowBuf::default();
         let value = row
-            .start(VERSION)
+            .start(NEVER_LEAVES)
             .u8(0)
             .u8(0)
             .u64(0)

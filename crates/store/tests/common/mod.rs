@@ -238,6 +238,7 @@ pub fn put_in(queue: QueueId, priority: u8, seq: u64, body: impl Into<Vec<u8>>) 
         priority,
         seq: Seq::new(seq),
         enqueued_at,
+        due: Timestamp::NEVER,
         message: message(body),
     }
 }

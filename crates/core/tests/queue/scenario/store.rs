@@ -63,6 +63,13 @@ impl Store {
         self.state.message_bytes = self.bytes(None);
     }
 
+    /// The rows are those of a build that did not write when a message is to leave.
+    pub(crate) fn forget_times(&mut self) {
+        for row in self.rows.values_mut() {
+            row.due = None;
+        }
+    }
+
     /// Bytes of what outlives the process, with properties from that position on.
     fn bytes(&self, properties_count_from: Option<Seq>) -> u64 {
         let kept = self.rows.iter().filter(|(_, row)| self.keeps(&row.message));
@@ -188,6 +195,7 @@ impl Store {
                 priority,
                 seq,
                 enqueued_at,
+                due,
                 message,
             } if *queue == self.queue => {
                 if !self.used.insert(*seq) {
@@ -196,6 +204,7 @@ impl Store {
                 let row = StoredMessage {
                     seq: *seq,
                     enqueued_at: *enqueued_at,
+                    due: Some(*due),
                     message: message.clone(),
                 };
                 self.rows.insert(*seq, row);
