@@ -242,6 +242,7 @@ async fn open(options: &StartOptions) -> Result<Arc<Broker>, RunError> {
     loop {
         let started = Broker::start(options, |failure| {
             error!(%failure, "storage failed: nothing can be promised any more, stopping");
+            logging::flush();
             std::process::exit(STORAGE_FAILED);
         });
         match started {

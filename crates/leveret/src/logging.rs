@@ -1,8 +1,8 @@
 //! Where log lines go, how much of what, and how they look.
 //!
 //! ```text
-//!   event ─┬─ filter of the console ─▶ line or JSON ─▶ standard output or error
-//!          ├─ filter of the file ────▶ line or JSON ─▶ a file that is rotated
+//!   event ─┬─ filter of the console ─▶ a thread ─▶ standard output or error
+//!          ├─ filter of the file ────▶ a thread ─▶ a file that is rotated
 //!          ├─ filter of syslog, of the journal ▶ a thread ─▶ a socket
 //!          ├─ filter of the exchange ─▶ the broker, while one runs ─▶ `amq.rabbitmq.log`
 //!          └─ filter of the console ─▶ the newest lines, in memory, for `rabbitmq-diagnostics log_tail`
@@ -10,6 +10,7 @@
 //!
 //! A filter is a level and the levels of categories; all filters can be changed while the broker runs.
 
+mod carried;
 mod file;
 mod levels;
 mod line;
@@ -27,11 +28,12 @@ use std::{
 use leveret_management::LogControl;
 use tokio::sync::mpsc;
 use tracing_subscriber::{
-    Layer, Registry, filter::Targets, fmt::writer::BoxMakeWriter, layer::SubscriberExt, registry,
-    reload, util::SubscriberInitExt,
+    Layer, Registry, filter::Targets, layer::SubscriberExt, registry, reload,
+    util::SubscriberInitExt,
 };
 
 pub(crate) use self::{
+    carried::flush,
     file::Moments,
     levels::CategoryLevel,
     outlet::{Entry, Outlet, quietly},
@@ -41,7 +43,6 @@ use self::{
     levels::Levels,
     outlet::{OutletLayer, Recent},
     syslog::Syslog,
-    written::WriterLayer,
 };
 use crate::config::{
     Bytes, LogFileName, LogFormat, LogLevel, LogMoments, LogTo, Settings, SyslogFacility,
@@ -189,55 +190,47 @@ impl Plan {
     pub(crate) fn start(self) -> io::Result<(Arc<Logging>, Option<ForExchange>)> {
         let mut layers: Vec<Box<dyn Layer<Registry> + Send + Sync>> = Vec::new();
         let mut outputs = Vec::new();
-        let mut add = |writer: BoxMakeWriter, format, levels: Levels, has_colours| {
+        let mut add = |outlet: Arc<dyn Outlet>, format, levels: Levels, hears_all| {
             let (filter, handle) = reload::Layer::new(levels.targets());
             outputs.push(Output {
                 levels,
                 // It fails when the subscriber is gone, which lives as long as the process.
                 apply: Box::new(move |targets| drop(handle.reload(targets))),
             });
-            let layer = WriterLayer {
-                writer,
+            let layer = OutletLayer {
+                outlet,
                 format,
-                has_colours,
+                hears_all,
             };
             layers.push(layer.with_filter(filter).boxed());
         };
         if let Some((to, format, levels)) = self.console {
-            let (writer, is_terminal) = match to {
-                LogTo::Stderr => (BoxMakeWriter::new(stderr), stderr().is_terminal()),
-                LogTo::Stdout => (BoxMakeWriter::new(stdout), stdout().is_terminal()),
+            let console = match to {
+                LogTo::Stderr => written::console(stderr(), stderr().is_terminal()),
+                LogTo::Stdout => written::console(stdout(), stdout().is_terminal()),
             };
-            add(writer, format, levels, is_terminal);
+            add(Arc::new(console?), format, levels, true);
         }
         if let Some((path, rotation, format, levels)) = self.file {
             let file = LogFile::open(path, rotation)?;
-            add(BoxMakeWriter::new(file), format, levels, false);
+            add(Arc::new(written::file(file)?), format, levels, true);
         }
-        let mut add = |outlet: Arc<dyn Outlet>, format, levels: Levels| {
-            let (filter, handle) = reload::Layer::new(levels.targets());
-            outputs.push(Output {
-                levels,
-                apply: Box::new(move |targets| drop(handle.reload(targets))),
-            });
-            layers.push(OutletLayer { outlet, format }.with_filter(filter).boxed());
-        };
         let mut for_exchange = None;
         if let Some((format, levels)) = self.exchange {
             let (lines, taken) = mpsc::channel(FOR_EXCHANGE_MAX);
             for_exchange = Some(taken);
-            add(Arc::new(ToExchange(lines)), format, levels);
+            add(Arc::new(ToExchange(lines)), format, levels, false);
         }
         if let Some((to, format, levels)) = self.syslog {
-            add(Arc::new(syslog::syslog(to)?), format, levels);
+            add(Arc::new(syslog::syslog(to)?), format, levels, false);
         }
         if let Some((identity, levels)) = self.journal {
             let journal = syslog::journal(identity)?;
-            add(Arc::new(journal), LogFormat::Text, levels);
+            add(Arc::new(journal), LogFormat::Text, levels, false);
         }
         let recent = Arc::new(Recent::default());
         if let Some(levels) = self.recent {
-            add(recent.clone(), LogFormat::Text, levels);
+            add(recent.clone(), LogFormat::Text, levels, false);
         }
         registry().with(layers).init();
         let logging = Logging {

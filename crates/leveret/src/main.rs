@@ -36,6 +36,12 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 const START_FAILED: u8 = 1;
 
 fn main() -> ExitCode {
+    let code = run();
+    logging::flush();
+    code
+}
+
+fn run() -> ExitCode {
     // First of all: a health check of every few seconds should cost no more than its question.
     if let Some(called) = Called::from_environment()
         && let Ran::Ended(code) = called.run()
@@ -126,6 +132,8 @@ fn offline(work: impl FnOnce() -> Result<(), run::RunError>) -> ExitCode {
 }
 
 fn failed(error: &dyn Display) -> ExitCode {
+    // It is the last word.
+    logging::flush();
     for line in error.to_string().lines() {
         eprintln!("leveret: {line}");
     }
@@ -134,6 +142,7 @@ fn failed(error: &dyn Display) -> ExitCode {
 
 /// In the form that scripts look for.
 fn boot_failed(error: &dyn Display) -> ExitCode {
+    logging::flush();
     eprintln!("\nBOOT FAILED\n===========\nError during startup: {error}\n");
     ExitCode::from(START_FAILED)
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     os::unix::fs::PermissionsExt,
     path::Path,
@@ -274,7 +274,7 @@ fn the_ports_file_says_where_clients_are_accepted() {
         format!("[::1]:{}", port(1)),
     ] {
         let mut socket = TcpStream::connect(&address).expect("it listens");
-        std::io::Write::write_all(&mut socket, b"GET / HT").expect("written");
+        socket.write_all(b"GET / HT").expect("written");
         let mut answer = Vec::new();
         socket
             .read_to_end(&mut answer)
@@ -348,7 +348,7 @@ fn http(port: u64, path: &str, credentials: Option<&str>) -> String {
         format!("Authorization: Basic {login}\r\n")
     });
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n{login}Connection: close\r\n\r\n");
-    std::io::Write::write_all(&mut socket, request.as_bytes()).expect("written");
+    socket.write_all(request.as_bytes()).expect("written");
     let mut answer = String::new();
     socket.read_to_string(&mut answer).expect("an answer");
     answer
@@ -546,4 +546,27 @@ fn the_log_goes_to_a_file_with_a_level_of_its_own() {
         "",
         "the console is off"
     );
+}
+
+#[test]
+fn a_log_that_nobody_reads_holds_nobody_up_and_says_later_what_it_lost() {
+    let dir = TempDir::new().expect("a directory");
+    let mut command = leveret(dir.path(), "127.0.0.1:0");
+    command.arg("--ports-file").arg(dir.path().join("ports"));
+    command.args(["--log-level", "debug"]);
+    let mut running = Running::start(command);
+    let port = ports(dir.path())["amqp"][0].as_u64().expect("a port");
+    // A line each: the pipe and what waits for it are full long before.
+    for _ in 0..3000 {
+        let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).expect("connected");
+        let patience = Some(std::time::Duration::from_secs(20));
+        client.set_read_timeout(patience).expect("set");
+        client.write_all(b"AMQP\0\0\x09\x01").expect("sent");
+        let mut answer = [0];
+        client.read_exact(&mut answer).expect("answered");
+    }
+    running.wait_for("lines were too many to log to the console");
+    assert_eq!(running.terminate(), Some(0));
+    // The last lines are among those that are still in the pipe.
+    running.wait_for("stopped");
 }

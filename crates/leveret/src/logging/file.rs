@@ -5,13 +5,11 @@ use std::{
     io::{self, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
     thread::{self, JoinHandle},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use flate2::{Compression, write::GzEncoder};
-use tracing_subscriber::fmt::MakeWriter;
 
 use super::syslog::Moment;
 
@@ -36,11 +34,6 @@ pub(super) struct Rotation {
 pub(super) struct LogFile {
     path: PathBuf,
     rotation: Rotation,
-    open: Mutex<Open>,
-}
-
-#[derive(Debug)]
-struct Open {
     file: File,
     /// When it is put aside, if it has lines then: seconds since 1970.
     until_secs: Option<u64>,
@@ -54,31 +47,22 @@ impl LogFile {
         if let Some(dir) = path.parent() {
             fs::create_dir_all(dir)?;
         }
-        let open = Mutex::new(Open {
+        Ok(Self {
             file: open(&path)?,
             until_secs: rotation.at.map(|at| at.next_after(now_secs())),
             packing: None,
-        });
-        Ok(Self {
             path,
             rotation,
-            open,
         })
     }
 
     /// Writes a line, which is never cut in two.
-    fn write_line(&self, line: &[u8]) -> io::Result<()> {
+    pub(super) fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
         self.write_line_at(line, now_secs())
     }
 
-    fn write_line_at(&self, line: &[u8], now_secs: u64) -> io::Result<()> {
-        let mut open_now = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let Open {
-            file,
-            until_secs,
-            packing,
-        } = &mut *open_now;
-        let known = file.metadata()?;
+    fn write_line_at(&mut self, line: &[u8], now_secs: u64) -> io::Result<()> {
+        let known = self.file.metadata()?;
         let at_path = fs::metadata(&self.path);
         let is_ours =
             at_path.is_ok_and(|there| (there.dev(), there.ino()) == (known.dev(), known.ino()));
@@ -86,26 +70,26 @@ impl LogFile {
             .rotation
             .bytes_max
             .is_some_and(|max| known.len() > 0 && known.len() + line.len() as u64 > max);
-        let is_over = until_secs.is_some_and(|until| now_secs >= until);
+        let is_over = self.until_secs.is_some_and(|until| now_secs >= until);
         if is_over {
-            *until_secs = self.rotation.at.map(|at| at.next_after(now_secs));
+            self.until_secs = self.rotation.at.map(|at| at.next_after(now_secs));
         }
         let goes = is_full || is_over && known.len() > 0;
         if is_ours && goes {
-            self.put_aside(packing)?;
+            self.put_aside()?;
         }
         if !is_ours || goes {
-            *file = open(&self.path)?;
+            self.file = open(&self.path)?;
         }
-        file.write_all(line)
+        self.file.write_all(line)
     }
 
     /// `log` becomes `log.0`, `log.0` becomes `log.1`; the oldest goes. Packed, they are `log.0.gz` and so on.
-    fn put_aside(&self, packing: &mut Option<JoinHandle<()>>) -> io::Result<()> {
+    fn put_aside(&mut self) -> io::Result<()> {
         let Some(oldest) = self.rotation.kept.checked_sub(1) else {
             return fs::remove_file(&self.path);
         };
-        if let Some(before) = packing.take() {
+        if let Some(before) = self.packing.take() {
             // It packs under the name that is about to change. One that panicked has left its file as it was.
             let _ = before.join();
         }
@@ -128,7 +112,7 @@ impl LogFile {
                 let _ = pack(&newest, &to);
             };
             let thread = thread::Builder::new().name("log-packer".to_owned());
-            *packing = thread.spawn(work).ok();
+            self.packing = thread.spawn(work).ok();
         }
         Ok(())
     }
@@ -243,29 +227,6 @@ fn packed(path: &Path, number: u32) -> PathBuf {
     name.into()
 }
 
-/// One line on its way.
-#[derive(Debug)]
-pub(super) struct LineWriter<'a>(&'a LogFile);
-
-impl Write for LineWriter<'_> {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.write_line(line)?;
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for LogFile {
-    type Writer = LineWriter<'a>;
-
-    fn make_writer(&'a self) -> Self::Writer {
-        LineWriter(self)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -288,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_full_file_is_put_aside_and_the_oldest_goes() {
-        let (_dir, path, log) = in_new_directory(Rotation {
+        let (_dir, path, mut log) = in_new_directory(Rotation {
             bytes_max: Some(8),
             kept: 2,
             ..Rotation::default()
@@ -306,7 +267,7 @@ mod tests {
 
     #[test]
     fn what_is_put_aside_is_packed_if_it_should_be() {
-        let (_dir, path, log) = in_new_directory(Rotation {
+        let (_dir, path, mut log) = in_new_directory(Rotation {
             bytes_max: Some(8),
             kept: 3,
             packs: true,
@@ -317,7 +278,7 @@ mod tests {
             log.write_line(format!("no {number}\n").as_bytes())
                 .expect("written");
         }
-        let packing = log.open.lock().expect("no panic").packing.take();
+        let packing = log.packing.take();
         packing.expect("the last one").join().expect("it ended");
         let unpacked = |number| {
             let file = File::open(packed(&path, number)).expect("there");
@@ -342,7 +303,7 @@ mod tests {
 
     #[test]
     fn at_its_time_a_file_is_put_aside_if_it_has_lines() {
-        let (_dir, path, log) = in_new_directory(Rotation {
+        let (_dir, path, mut log) = in_new_directory(Rotation {
             kept: 3,
             at: Moments::read("$D0"),
             ..Rotation::default()
@@ -377,7 +338,7 @@ mod tests {
 
     #[test]
     fn with_nothing_to_be_kept_it_begins_anew() {
-        let (_dir, path, log) = in_new_directory(Rotation {
+        let (_dir, path, mut log) = in_new_directory(Rotation {
             bytes_max: Some(8),
             kept: 0,
             ..Rotation::default()
@@ -390,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_file_that_somebody_moved_is_left_to_them() {
-        let (_dir, path, log) = in_new_directory(Rotation::default());
+        let (_dir, path, mut log) = in_new_directory(Rotation::default());
         log.write_line(b"before\n").expect("written");
         let moved = numbered(&path, 7);
         fs::rename(&path, &moved).expect("moved");

@@ -1,4 +1,4 @@
-//! Lines that go somewhere else than to the console or a file: as values, to whoever carries them on.
+//! Lines as values, for whoever carries them on.
 
 use std::{
     cell::Cell,
@@ -32,7 +32,7 @@ thread_local! {
     static IS_CARRYING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does what would log about itself without end: lines of it go to no outlet.
+/// Does what would log about itself without end: lines of it go to the console and the file only.
 pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> T {
     let before = IS_CARRYING.replace(true);
     let done = work();
@@ -41,15 +41,19 @@ pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Makes lines for an outlet.
+///
+/// Of spans only the numbers are told, so nothing else of them is kept: every connection has one.
 #[derive(Debug)]
 pub(super) struct OutletLayer {
     pub(super) outlet: Arc<dyn Outlet>,
     pub(super) format: LogFormat,
+    /// It gets what is said [`quietly`] too.
+    pub(super) hears_all: bool,
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for OutletLayer {
     fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
-        if IS_CARRYING.get() {
+        if IS_CARRYING.get() && !self.hears_all {
             return;
         }
         let pid = line::pid(ctx.lookup_current());

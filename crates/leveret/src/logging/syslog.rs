@@ -1,7 +1,4 @@
 //! Lines for syslog, as datagrams or over one connection, and for the journal of systemd.
-//!
-//! A thread carries them, so that no slow receiver holds up the broker: of a longer queue than [`WAITING_MAX`] what comes
-//! last is dropped, and how many were is said once there is room.
 
 use std::{
     fmt::Write as _,
@@ -9,22 +6,16 @@ use std::{
     net::{TcpStream, ToSocketAddrs, UdpSocket},
     os::unix::net::UnixDatagram,
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-        mpsc::{Receiver, SyncSender, sync_channel},
-    },
-    thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use tracing::Level;
 
-use super::outlet::{Entry, Outlet};
+use super::{
+    carried::{Carried, carry},
+    outlet::Entry,
+};
 use crate::config::{SyslogProtocol, SyslogTransport};
-
-/// Lines that wait to be carried.
-const WAITING_MAX: usize = 1024;
 
 /// How long a receiver may take to accept a connection or a line.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -45,21 +36,6 @@ pub(crate) struct Syslog {
     pub(crate) own_host: String,
 }
 
-/// The way to a thread that carries lines.
-#[derive(Debug)]
-pub(super) struct Carried {
-    lines: SyncSender<Entry>,
-    dropped: Arc<AtomicU64>,
-}
-
-impl Outlet for Carried {
-    fn take(&self, entry: Entry) {
-        if self.lines.try_send(entry).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-}
-
 /// Starts to carry lines to syslog.
 pub(super) fn syslog(to: Syslog) -> io::Result<Carried> {
     let mut connection = None;
@@ -76,41 +52,6 @@ pub(super) fn journal(identity: String) -> io::Result<Carried> {
         socket.send_to(&journal_entry(entry, &identity), Path::new(JOURNAL))?;
         Ok(())
     })
-}
-
-fn carry(
-    name: &str,
-    mut send: impl FnMut(&Entry) -> io::Result<()> + Send + 'static,
-) -> io::Result<Carried> {
-    let (lines, waiting): (_, Receiver<Entry>) = sync_channel(WAITING_MAX);
-    let dropped = Arc::new(AtomicU64::new(0));
-    let of_thread = dropped.clone();
-    thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(move || {
-            // Lost lines are told once each time that it begins to go wrong: whoever reads this log misses them.
-            let mut fails = false;
-            for entry in waiting {
-                let sent = send(&entry);
-                if let Err(reason) = &sent
-                    && !fails
-                {
-                    super::outlet::quietly(|| tracing::warn!("cannot {}: {reason}", thread_name()));
-                }
-                fails = sent.is_err();
-                let dropped = of_thread.swap(0, Ordering::Relaxed);
-                if dropped > 0 {
-                    super::outlet::quietly(|| {
-                        tracing::warn!("{dropped} lines were too many to {}", thread_name());
-                    });
-                }
-            }
-        })?;
-    Ok(Carried { lines, dropped })
-}
-
-fn thread_name() -> String {
-    thread::current().name().unwrap_or("log").to_owned()
 }
 
 /// The numbers of syslog, which the journal has too.
@@ -266,7 +207,7 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::net::TcpListener;
 
-    use super::*;
+    use super::{super::outlet::Outlet, *};
 
     fn entry() -> Entry {
         Entry {

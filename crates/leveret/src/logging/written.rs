@@ -1,50 +1,35 @@
 //! Lines that are written: on the console, or into a file.
 
-use std::{fmt, io::Write};
+use std::{io, io::Write};
 
-use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::{
-    Layer,
-    fmt::{MakeWriter, writer::BoxMakeWriter},
-    layer::Context,
-    registry::LookupSpan,
+use tracing::Level;
+
+use super::{
+    carried::{Carried, carry},
+    file::LogFile,
 };
 
-use super::line;
-use crate::config::LogFormat;
-
-/// Writes lines, each as a whole.
-///
-/// Of spans only the numbers are told, so nothing else of them is kept: every connection has one.
-pub(super) struct WriterLayer {
-    pub(super) writer: BoxMakeWriter,
-    pub(super) format: LogFormat,
-    /// It is read on a terminal.
-    pub(super) has_colours: bool,
-}
-
-impl fmt::Debug for WriterLayer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WriterLayer")
-            .field("format", &self.format)
-            .field("has_colours", &self.has_colours)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for WriterLayer {
-    fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
-        let level = *event.metadata().level();
-        let pid = line::pid(ctx.lookup_current());
-        let line = match self.format {
-            LogFormat::Text if self.has_colours => coloured(level, &line::plain(event, &pid)),
-            LogFormat::Text => line::plain(event, &pid),
-            LogFormat::Json => line::json(event, &pid),
+/// Starts to write lines on the console.
+pub(super) fn console(
+    mut to: impl Write + Send + 'static,
+    has_colours: bool,
+) -> io::Result<Carried> {
+    carry("log to the console", move |entry| {
+        let line = if has_colours {
+            coloured(entry.level, &entry.line)
+        } else {
+            entry.line.clone()
         };
-        let mut writer = self.writer.make_writer_for(event.metadata());
-        // There is nobody left to tell.
-        let _ = writer.write_all((line + "\n").as_bytes());
-    }
+        to.write_all((line + "\n").as_bytes())?;
+        to.flush()
+    })
+}
+
+/// Starts to write lines into a file.
+pub(super) fn file(mut file: LogFile) -> io::Result<Carried> {
+    carry("log to the file", move |entry| {
+        file.write_line(format!("{}\n", entry.line).as_bytes())
+    })
 }
 
 fn coloured(level: Level, line: &str) -> String {
