@@ -8,6 +8,7 @@ import pathlib
 import socket
 import struct
 import sys
+import threading
 import time
 import weakref
 import zlib
@@ -380,3 +381,22 @@ def drain(port, history, queue, limit=60.0):
     consumer.close()
     asker.close()
     return total
+
+
+def at_once(works):
+    """Runs each on a thread of its own; one that fails makes this fail when all are over."""
+    failed = []
+
+    def guarded(work):
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]

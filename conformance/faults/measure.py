@@ -11,7 +11,6 @@ import random
 import shutil
 import sys
 import tempfile
-import threading
 import time
 import zlib
 
@@ -19,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from broker import Broker  # noqa: E402
-from client import Client, Consumer, Publisher, publish_bytes  # noqa: E402
+from client import Client, Consumer, Publisher, at_once, publish_bytes  # noqa: E402
 from history import Tally  # noqa: E402
 
 MEMORY_MAX = 256 << 20
@@ -160,24 +159,6 @@ def ten(case, scale):
     case.table.add(case.part, "drain, each in order", f"{total * 10 / (time.monotonic() - began):.0f} messages/s")
     case.table.below(case.part, "memory while they were drained", peak(case.broker), MEMORY_MAX, mib)
     case.space_is_back("space after the drain", before)
-
-
-def at_once(works):
-    failed = []
-
-    def guarded(work):
-        try:
-            work()
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failed:
-        raise failed[0]
 
 
 def space(case, scale):

@@ -12,7 +12,7 @@ import subprocess
 import time
 
 from broker import WITH_API, Image, may_mount, run
-from client import METHODS, Client, Consumer, Gone, Publisher, drain, publish_bytes
+from client import METHODS, Client, Consumer, Gone, Publisher, at_once, drain, publish_bytes
 from faults import Skip, scenario
 from history import History
 
@@ -80,6 +80,38 @@ def a_sync_that_fails_ends_the_broker_and_no_confirm_follows(case):
     broker.stop()
 
 
+@scenario("FM9")
+def who_waits_for_a_sync_that_fails_is_told_nothing(case):
+    directory = case.scratch / "data"
+    for lap in range(case.rounds(2, 20)):
+        nth = case.random.randrange(3, 10)
+        broker = case.broker(directory=directory, wrapper=strace("-e", f"inject=fdatasync:error=EIO:when={nth}"))
+        broker.start(limit=20)
+        told = []
+
+        def declare_on(number, broker=broker, lap=lap, told=told):
+            try:
+                client = Client(broker.port)
+                for turn in range(20):
+                    queue = f"queue-{lap}-{number}-{turn}"
+                    client.declare(queue)
+                    told.append(queue)
+            except Gone:
+                return
+            raise AssertionError("every declare was answered, although a sync failed")
+
+        at_once([lambda number=number: declare_on(number) for number in range(8)])
+        assert broker.ended() == STORAGE_FAILED, broker.tail()
+
+        again = case.broker(directory=directory)
+        again.start()
+        client = Client(again.port)
+        for queue in told:
+            client.count(queue)
+        case.note(f"{len(told)} declares were answered before sync {nth} failed")
+        again.stop()
+
+
 PROMISES = {
     struct.pack(">HH", *METHODS[name].ids): name
     for name in (
@@ -142,6 +174,10 @@ def no_promise_leaves_before_a_sync_behind_what_it_promises(case):
         publisher.publish_all(10)
         both.write(b"".join(publish_bytes(b"both", routing_key=queue) for queue in (names["queue"], f"other-{lap}")))
         both.ask("tx.commit", "tx.commit-ok")
+        got = [both.ask("basic.get", "basic.get-ok", queue=names["queue"], no_ack=False) for _ in range(2)]
+        for message in got:
+            both.send("basic.ack", delivery_tag=message.delivery_tag)
+            both.ask("tx.commit", "tx.commit-ok")
         client.ask("queue.purge", "queue.purge-ok", queue=names["queue"])
         client.ask("queue.unbind", "queue.unbind-ok", **names, routing_key="key")
         client.ask("exchange.delete", "exchange.delete-ok", exchange=names["exchange"])

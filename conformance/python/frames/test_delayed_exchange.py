@@ -280,3 +280,19 @@ def test_what_waits_survives(restartable_broker, connect, name, end):
     # What had just left may leave once more.
     assert list(dict.fromkeys(bodies)) == [b"1", b"2", b"0"] and bodies[-2:] == [b"2", b"0"]
     assert time.monotonic() - began >= 5.9
+
+
+@pytest.mark.parametrize("offset", ["+9223372036854775807:00", "-00:9223372036854775807", "+24:00", "+00:60"])
+def test_a_time_with_an_odd_offset_is_none_also_for_dead_letters(channel, name, offset):
+    exchange = _exchange(channel, name, "fanout", x_delayed_exchange=True)
+    queue = _bound(channel, exchange)
+    at = {"headers": {"x-deliver-at": f"2100-01-01T00:00:00{offset}"}}
+    channel.publish(exchange, "k", "published", at)
+    assert channel.await_message(queue).body == b"published"
+
+    dying = channel.exclusive_queue(**{"x-dead-letter-exchange": exchange})
+    for body, properties in (("odd", at), ("plain", {})):
+        channel.publish("", dying, body, properties)
+        message = channel.await_message(dying, no_ack=False)
+        channel.send("basic.reject", delivery_tag=message.delivery_tag, requeue=False)
+    assert [channel.await_message(queue).body for _ in range(2)] == [b"odd", b"plain"]

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    future,
     path::{Path, PathBuf},
     pin::pin,
     sync::{
@@ -15,7 +16,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use leveret_core::{
     arguments::{ACK_TIMEOUT_MILLIS, Permits, QueueType, with_ack_timeout},
     ids::{ConnectionId, QueueId, Timestamp},
-    queue::{Command, Counters},
+    queue::{Command, Confirm, Counters},
     record::{
         BindingRecord, DelayRecord, ExchangeRecord, HashAlgorithm, MetaChange, PermissionRecord,
         QueueRecord, QueueState, UserRecord, VhostRecord, Write,
@@ -306,8 +307,11 @@ impl Services {
         let (sender, stored) = oneshot::channel();
         self.committer
             .send(&mut Vec::new(), &mut vec![Promise::Barrier(sender)], true);
-        // A committer that failed ends the process; it never drops a promise otherwise.
-        let _ = stored.await;
+        if stored.await.is_err() {
+            // Dropped, not kept: the store failed or was closed, and nobody must hear that this is stored. Whoever ends the
+            // process, or the connection, ends this wait as well.
+            future::pending().await
+        }
     }
 }
 
@@ -711,6 +715,13 @@ impl Broker {
     /// Stores whatever `work` does to queues as one unit: all of it, or nothing.
     pub fn as_one_unit<T>(&self, work: impl FnOnce() -> T) -> T {
         self.services.committer.as_one_unit(work)
+    }
+
+    /// Confirms these once everything that was handed in so far is stored, as a queue does with what it takes. Empties `confirms`.
+    pub fn answer_when_stored(&self, confirms: &mut Vec<Confirm>) {
+        let mut promises = confirms.drain(..).map(Promise::Confirm).collect();
+        let committer = &self.services.committer;
+        committer.send(&mut Vec::new(), &mut promises, true);
     }
 
     /// An orderly stop, when no connection is left: writes down what was handed out, syncs, and

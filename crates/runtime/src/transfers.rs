@@ -20,6 +20,7 @@ use std::{
         Arc, Weak,
         atomic::{AtomicUsize, Ordering},
     },
+    vec::IntoIter,
 };
 
 use leveret_core::{
@@ -30,7 +31,7 @@ use leveret_core::{
     message::Message,
     queue::{Command, Confirm, Stranding, Transfer},
     record::QueueRecord,
-    vhost::Route,
+    vhost::{Route, Vhost},
 };
 use leveret_wire::value::ShortString;
 use tokio::sync::{
@@ -43,8 +44,11 @@ use crate::{
     registry::Registry, vhost_handle::VhostHandle,
 };
 
-/// Work taken at once: commands for one queue then share one hold of its lock, and all of them a commit.
-const BATCH_MAX: usize = 256;
+/// Messages moved at once: commands for one queue then share one hold of its lock, and all of them a commit.
+const UNIT_MESSAGES_MAX: usize = 1000;
+
+/// The same in bytes of memory. While a unit is put together nothing else is stored, and so nothing confirmed.
+const UNIT_BYTES_MAX: usize = 4 << 20;
 
 /// Messages on their way from which on publishers wait: what they publish may be what makes others die.
 const WAITING_MAX: usize = 100_000;
@@ -173,28 +177,121 @@ pub(crate) struct Arrivals(UnboundedReceiver<News>);
 impl Arrivals {
     /// Moves messages for as long as the broker runs.
     pub(crate) async fn run(mut self, services: Arc<Services>) {
-        let mut news = Vec::new();
-        while self.0.recv_many(&mut news, BATCH_MAX).await > 0 {
-            let messages = news.iter().map(News::len).sum();
-            let mut batches = Batches::default();
-            for each in news.drain(..) {
-                match each {
-                    News::Died(dead) => route(dead, &services.registry, &mut batches),
-                    News::Due(due) => route_due(due, &services.registry, &mut batches),
+        let mut unit = Unit::new(services);
+        while let Some(first) = self.0.recv().await {
+            unit.take(first).await;
+            while let Ok(next) = self.0.try_recv() {
+                unit.take(next).await;
+            }
+            unit.end().await;
+        }
+    }
+}
+
+/// Messages on their way that are to leave one place and come to the others in one commit.
+struct Unit {
+    services: Arc<Services>,
+    batches: Batches,
+    messages: usize,
+    bytes: usize,
+}
+
+impl Unit {
+    fn new(services: Arc<Services>) -> Self {
+        Self {
+            services,
+            batches: Batches::default(),
+            messages: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Takes these in; as many units as it needs end meanwhile.
+    async fn take(&mut self, news: News) {
+        match news {
+            News::Died(mut dead) => {
+                let mut transfers = std::mem::take(&mut dead.transfers).into_iter();
+                while self.route(&dead, &mut transfers) {
+                    self.end().await;
                 }
             }
-            // A queue that breaks takes what it was to take with it; where that came from keeps it until the next start.
-            let _ = contained(|| {
-                services
-                    .committer
-                    .as_one_unit(|| batches.submit(&services.registry));
-            });
-            services.transfers.have_arrived(messages);
-            // A long chain of deaths must not keep others from this thread.
-            tokio::task::yield_now().await;
-            // Nor is it to fill memory with what the disk has still to take.
-            services.disk_keeps_up().await;
+            News::Due(mut due) => {
+                let mut released = std::mem::take(&mut due.released).into_iter();
+                while self.route_due(&due, &mut released) {
+                    self.end().await;
+                }
+            }
         }
+    }
+
+    const fn is_full(&self) -> bool {
+        self.messages >= UNIT_MESSAGES_MAX || self.bytes >= UNIT_BYTES_MAX
+    }
+
+    async fn end(&mut self) {
+        let batches = std::mem::take(&mut self.batches);
+        let services = &self.services;
+        // A queue that breaks takes what it was to take with it; where that came from keeps it until the next start.
+        let _ = contained(|| {
+            services
+                .committer
+                .as_one_unit(|| batches.submit(&services.registry));
+        });
+        services
+            .transfers
+            .have_arrived(std::mem::take(&mut self.messages));
+        self.bytes = 0;
+        // A long chain of deaths must not keep others from this thread.
+        tokio::task::yield_now().await;
+        // Nor is it to fill memory with what the disk has still to take.
+        self.services.disk_keeps_up().await;
+    }
+
+    /// Routes dead messages until the unit is full; says whether it is.
+    fn route(&mut self, dead: &Dead, transfers: &mut IntoIter<Transfer>) -> bool {
+        let vhost = dead.vhost.upgrade();
+        let snapshot = vhost.as_ref().map(|vhost| vhost.snapshot());
+        while !self.is_full() {
+            let Some(transfer) = transfers.next() else {
+                return false;
+            };
+            self.messages += 1;
+            self.bytes += transfer.message.memory_bytes();
+            if let (Some(vhost), Some(snapshot)) = (&vhost, &snapshot) {
+                let Self {
+                    services, batches, ..
+                } = self;
+                // A bug that a message meets ends nothing but its own way: it is kept where it came from until the next start.
+                let _ = contained(|| {
+                    route(dead, transfer, vhost, snapshot, &services.registry, batches);
+                });
+            }
+        }
+        true
+    }
+
+    /// The same for messages whose time has come.
+    fn route_due(&mut self, due: &Due, released: &mut IntoIter<Released>) -> bool {
+        let vhost = due.vhost.upgrade();
+        let snapshot = vhost.as_ref().map(|vhost| vhost.snapshot());
+        while !self.is_full() {
+            let Some(Released { seq, message }) = released.next() else {
+                return false;
+            };
+            self.messages += 1;
+            self.bytes += message.memory_bytes();
+            if let (Some(vhost), Some(snapshot)) = (&vhost, &snapshot) {
+                let Self {
+                    services, batches, ..
+                } = self;
+                let _ = contained(|| {
+                    let route = vhost.route_due(snapshot, &due.exchange, &message);
+                    Targets::of(&route, |_| true, &services.registry).send(&message, None, batches);
+                    batches.is_done(due.delay, Some(seq));
+                });
+            }
+        }
+        true
     }
 }
 
@@ -204,6 +301,9 @@ struct Batches {
     queues: Vec<(Arc<QueueHandle>, Vec<Command>)>,
     delays: Vec<(Arc<DelayHandle>, Vec<delay::Command>)>,
     watched: Vec<Watched>,
+    /// What nobody needs any more where it came from. It is let go of behind everything else: a queue that breaks on the way must
+    /// not leave a message nowhere.
+    done: Vec<(QueueId, Seq)>,
 }
 
 /// A dead message that its queue keeps until everybody has it. Its confirms carry its place in the list, from 1.
@@ -242,10 +342,11 @@ impl Batches {
     }
 
     /// Nobody needs the message there any more.
-    fn let_go(&mut self, queue: QueueId, seq: Option<Seq>, registry: &Registry) {
-        let Some(seq) = seq else {
-            return;
-        };
+    fn is_done(&mut self, queue: QueueId, seq: Option<Seq>) {
+        self.done.extend(seq.map(|seq| (queue, seq)));
+    }
+
+    fn let_go(&mut self, queue: QueueId, seq: Seq, registry: &Registry) {
         if let Some(handle) = registry.queue(queue) {
             self.of(handle).push(Command::Transferred { seq });
         } else if let Some(delay) = registry.delay(queue) {
@@ -266,10 +367,13 @@ impl Batches {
         for (delay, mut commands) in self.delays {
             delay.submit(&mut commands);
         }
-        if self.watched.is_empty() {
+        if self.watched.is_empty() && self.done.is_empty() {
             return;
         }
         let mut then = Self::default();
+        for (queue, seq) in self.done {
+            then.let_go(queue, seq, registry);
+        }
         for watched in self.watched {
             let Watched {
                 queue,
@@ -278,7 +382,7 @@ impl Batches {
                 taken_by,
             } = watched;
             if !is_stranded {
-                then.let_go(queue, Some(stranding.seq), registry);
+                then.let_go(queue, stranding.seq, registry);
             } else if let Some(handle) = registry.queue(queue) {
                 stranding.taken_by = taken_by.into();
                 let command = Command::Stranded(Box::new(stranding));
@@ -289,51 +393,50 @@ impl Batches {
     }
 }
 
-fn route(dead: Dead, registry: &Registry, batches: &mut Batches) {
-    let Dead {
+fn route(
+    Dead {
         queue,
-        vhost,
         to,
         at_least_once,
-        transfers,
-    } = dead;
-    let Some(vhost) = vhost.upgrade() else {
-        return;
+        ..
+    }: &Dead,
+    transfer: Transfer,
+    vhost: &VhostHandle,
+    snapshot: &Vhost,
+    registry: &Registry,
+    batches: &mut Batches,
+) {
+    let death = Death {
+        queue: &queue.name,
+        reason: transfer.reason,
+        at: transfer.died_at,
+        was_delivered: transfer.was_delivered,
     };
-    let snapshot = vhost.snapshot();
-    for transfer in transfers {
-        let death = Death {
-            queue: &queue.name,
-            reason: transfer.reason,
-            at: transfer.died_at,
-            was_delivered: transfer.was_delivered,
-        };
-        let dead = DeadMessage::of(&transfer.message, death, &to);
-        let targets = match &dead {
-            Some(dead) => {
-                let route = vhost.route_dead(&snapshot, dead);
-                let goes_to = |target: &QueueRecord| !dead.is_cycle(&target.name);
-                Targets::of(&route, goes_to, registry)
-            }
-            None => Targets::default(),
-        };
-        let message = dead
-            .as_ref()
-            .map_or(&transfer.message, |dead| &dead.message);
-        match transfer.seq {
-            Some(seq) if at_least_once => {
-                let stranding = Stranding {
-                    seq,
-                    reason: transfer.reason,
-                    died_at: transfer.died_at,
-                    taken_by: transfer.taken_by,
-                };
-                watch(queue.id, stranding, message, targets, batches);
-            }
-            seq => {
-                targets.send(message, None, batches);
-                batches.let_go(queue.id, seq, registry);
-            }
+    let dead = DeadMessage::of(&transfer.message, death, to);
+    let targets = match &dead {
+        Some(dead) => {
+            let route = vhost.route_dead(snapshot, dead);
+            let goes_to = |target: &QueueRecord| !dead.is_cycle(&target.name);
+            Targets::of(&route, goes_to, registry)
+        }
+        None => Targets::default(),
+    };
+    let message = dead
+        .as_ref()
+        .map_or(&transfer.message, |dead| &dead.message);
+    match transfer.seq {
+        Some(seq) if *at_least_once => {
+            let stranding = Stranding {
+                seq,
+                reason: transfer.reason,
+                died_at: transfer.died_at,
+                taken_by: transfer.taken_by,
+            };
+            watch(queue.id, stranding, message, targets, batches);
+        }
+        seq => {
+            targets.send(message, None, batches);
+            batches.is_done(queue.id, seq);
         }
     }
 }
@@ -365,24 +468,6 @@ fn watch(
         number: batches.watched.len() as u64,
     };
     targets.send(message, Some(confirm), batches);
-}
-
-fn route_due(due: Due, registry: &Registry, batches: &mut Batches) {
-    let Due {
-        delay,
-        exchange,
-        vhost,
-        released,
-    } = due;
-    let Some(vhost) = vhost.upgrade() else {
-        return;
-    };
-    let snapshot = vhost.snapshot();
-    for Released { seq, message } in released {
-        let route = vhost.route_due(&snapshot, &exchange, &message);
-        Targets::of(&route, |_| true, registry).send(&message, None, batches);
-        batches.let_go(delay, Some(seq), registry);
-    }
 }
 
 /// Who is to have a message.

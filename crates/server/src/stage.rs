@@ -192,6 +192,7 @@ impl Stage {
         if let Some(Transactions {
             settles,
             has_commit,
+            settling,
             ..
         }) = transactions.as_deref_mut()
             && std::mem::take(has_commit)
@@ -202,6 +203,7 @@ impl Stage {
                 submit();
                 // What it passed on reaches the store before the store forgets where it came from.
                 settles.submit();
+                broker.answer_when_stored(settling);
             });
         } else {
             submit();
@@ -423,20 +425,25 @@ impl Sink for Stage {
             queues += pending.route.len() + pending.held_by.len();
             self.enqueue(pending, Some(confirm));
         }
-        self.published = true;
-        self.confirms.push(Expected {
-            confirm,
-            queues: u32::try_from(queues).unwrap_or(u32::MAX),
-            is_commit: true,
-        });
         let Self {
             broker,
             transactions,
             step,
+            confirms,
             ..
         } = self;
         let transactions = Transactions::of(transactions);
         transactions.has_commit = true;
+        if !settles.is_empty() {
+            queues += 1;
+            transactions.settling.push(confirm);
+        }
+        self.published = true;
+        confirms.push(Expected {
+            confirm,
+            queues: u32::try_from(queues).unwrap_or(u32::MAX),
+            is_commit: true,
+        });
         for settle in settles {
             *step += u64::from(!settle.continues);
             stage_settle(&mut transactions.settles, broker, settle, *step);

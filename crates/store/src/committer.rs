@@ -403,14 +403,9 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
             self.sync_entries()?;
         }
         let options = self.store.write_options(sync);
-        while let Err(error) = self.store.db().write_opt(self.batch.rows(), &options) {
-            // Of the batch nothing counts yet: it is written again as it is, under the same number, once RocksDB has
-            // moved what it had to a new log.
-            if !is_no_space(&error) {
-                return Err(self.write_error(error));
-            }
-            self.wait_for_space(&error)?;
-        }
+        // Of the batch nothing counts before: it is written again as it is, under the same number, once RocksDB has moved what it
+        // had to a new log.
+        self.with_space(|writer| writer.store.db().write_opt(writer.batch.rows(), &options))?;
         self.next_commit += 1;
         self.shared.commits.fetch_add(1, Ordering::Relaxed);
         self.count_batch();
@@ -436,6 +431,20 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
                 })?;
             }
             self.entries_synced = true;
+        }
+        Ok(())
+    }
+
+    /// Does this once more whenever the disk was full and has space again.
+    fn with_space(
+        &mut self,
+        step: impl Fn(&Self) -> Result<(), rocksdb::Error>,
+    ) -> Result<(), CommitError> {
+        while let Err(error) = step(self) {
+            if !is_no_space(&error) {
+                return Err(self.write_error(error));
+            }
+            self.wait_for_space(&error)?;
         }
         Ok(())
     }
@@ -500,8 +509,8 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
             self.write(sync)?;
         } else if sync && self.unsettled_since.is_some() {
             self.sync_entries()?;
-            let flushed = self.store.db().flush_wal(true);
-            flushed.map_err(|error| self.write_error(error))?;
+            // What RocksDB has moved to table files for want of space is on the disk already.
+            self.with_space(|writer| writer.store.db().flush_wal(true))?;
             self.note_synced();
         }
         self.unsettled_since = None;
@@ -520,6 +529,8 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
             }
             let mut options = FlushOptions::default();
             options.set_wait(false);
+            // Asked above, and RocksDB would wait here.
+            options.set_allow_write_stall(true);
             match self.flush(&options) {
                 // A full disk shows itself at the next write, which can wait for space.
                 Err(error) if is_no_space(&error) => {}
@@ -632,12 +643,14 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
             .mark_clean_stop(Families::of(self.store.db()), self.next_commit);
         self.write(true)?;
         self.write_mark()?;
+        // The stop is on the disk by now; this spares the next start some work.
         if self.is_worth_a_flush() {
             let mut options = FlushOptions::default();
             // Nobody writes any more whom it could hold up. Without this it waits for compactions, whatever they take.
             options.set_allow_write_stall(true);
-            self.flush(&options)
-                .map_err(|error| self.write_error(error))?;
+            if let Err(error) = self.flush(&options) {
+                tracing::info!(%error, "the log could not be written to table files; the next start reads it");
+            }
         }
         Ok(())
     }

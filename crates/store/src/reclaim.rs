@@ -12,6 +12,7 @@ use std::{
         mpsc::{Receiver, Sender, channel},
     },
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use leveret_core::ids::QueueId;
@@ -19,12 +20,15 @@ use rocksdb::{Range, SizeApproximationOptions, WriteBatch};
 
 use crate::{
     key::{attempts_bounds, queue_bounds, queue_key},
-    schema::{Table, reclaiming},
+    schema::{Table, has_room_for_a_flush, reclaiming},
     store::{Store, bounded},
 };
 
 /// Less than this is left to the ordinary compactions: each one of its own begins with a flush.
 const COMPACT_MIN: u64 = 8 << 20;
+
+/// How long RocksDB is left to what it has to do before it is looked at again.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// Hands deleted queues to a thread that is started for the first of them.
 pub(crate) struct Reclaimer {
@@ -130,8 +134,15 @@ fn free(store: &Store, queue: QueueId, stopping: &AtomicBool) -> Result<(), rock
         db.write_opt(&batch, &store.write_options(false))?;
     }
     if stored_bytes(store, start, end)? >= COMPACT_MIN {
+        while !has_room_for_a_flush(db) {
+            if stopping.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            thread::sleep(LOOK_AGAIN_AFTER);
+        }
         db.compact_range_cf_opt(&messages, Some(start), Some(end), &reclaiming());
-        if stopping.load(Ordering::Relaxed) {
+        // It was broken off, or met a full disk, which nobody says: the next start does it again.
+        if stopping.load(Ordering::Relaxed) || stored_bytes(store, start, end)? >= COMPACT_MIN {
             return Ok(());
         }
     }

@@ -72,6 +72,9 @@ const WRITE_BUFFERS_MERGED: u8 = 2;
 /// writers down.
 const FILES_AT_LEVEL_0_MAX: u64 = 16;
 
+/// Files of small rows at level 0 with which writers have to wait for them to be compacted: some ten kilobytes each.
+const SMALL_FILES_MAX: i32 = 1000;
+
 /// What these held is put back into one buffer at a start after a kill, with room for how an arena divides its blocks.
 const BUFFERS_AT_START: usize = 5;
 
@@ -371,6 +374,11 @@ fn small_options(mut family: rocksdb::Options, cache: &Cache) -> rocksdb::Option
     family.set_write_buffer_size(8 << 20);
     // The first row takes this much memory.
     family.set_arena_block_size(64 << 10);
+    // A file or a closed buffer comes with every log that is done, and they are small: nobody is held up by them while the one thread
+    // that compacts is busy with messages.
+    family.set_max_write_buffer_number(WRITE_BUFFERS_MAX);
+    family.set_level_zero_slowdown_writes_trigger(SMALL_FILES_MAX);
+    family.set_level_zero_stop_writes_trigger(SMALL_FILES_MAX);
     family.set_compression_type(DBCompressionType::None);
     family
 }
@@ -392,15 +400,15 @@ pub(crate) fn has_room_for_a_flush(db: &DB) -> bool {
         let value = db.property_int_value_cf(&table.family(db), property);
         value.ok().flatten().unwrap_or(0)
     };
-    // A closed buffer of the small family is one of two, and being flushed.
-    count(Table::Meta, NUM_IMMUTABLE_MEM_TABLE) == 0
-        && count(Table::Messages, NUM_IMMUTABLE_MEM_TABLE) < u64::from(WRITE_BUFFERS_MERGED)
+    count(Table::Messages, NUM_IMMUTABLE_MEM_TABLE) < u64::from(WRITE_BUFFERS_MERGED)
         && count(Table::Messages, &num_files_at_level(0)) < FILES_AT_LEVEL_0_MAX
 }
 
 /// How a range is compacted whose rows are all deleted: down to the last level, or the deletes would stay there.
 pub(crate) fn reclaiming() -> CompactOptions {
     let mut compaction = CompactOptions::default();
+    // It begins with a flush, for which there is room ([`has_room_for_a_flush`]); otherwise a stop would wait for it.
+    compaction.set_allow_write_stall(true);
     compaction.set_exclusive_manual_compaction(false);
     compaction.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
     compaction

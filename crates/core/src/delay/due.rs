@@ -214,7 +214,11 @@ fn offset_secs(text: &str) -> Option<i64> {
     } else {
         digits(minutes)?
     };
-    let secs = digits(hours)? * 3600 + minutes * 60;
+    let hours = digits(hours)?;
+    if hours > 23 || minutes > 59 {
+        return None;
+    }
+    let secs = hours * 3600 + minutes * 60;
     Some(if sign == '-' { -secs } else { secs })
 }
 
@@ -327,6 +331,10 @@ mod tests {
             "26-11-30T01:02:03Z",
             "1969-12-31T23:59:59Z",
             "2026-11-30T01:02:03:04Z",
+            "2026-11-30T01:02:03+24:00",
+            "2026-11-30T01:02:03+01:60",
+            "2026-11-30T01:02:03+9223372036854775807:00",
+            "2026-11-30T01:02:03-00:9223372036854775807",
             "\u{fc}026-11-30T01:02:03Z",
         ] {
             assert_eq!(written(text.as_bytes()), None, "{text}");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use leveret_core::ids::ChannelKey;
+use leveret_core::{ids::ChannelKey, queue::Confirm};
 
 use super::Pending;
 use crate::batches::Batches;
@@ -16,6 +16,8 @@ pub(super) struct Transactions {
     pub(super) settles: Batches,
     /// One is among what is to be submitted.
     pub(super) has_commit: bool,
+    /// Commits that settle something: answered when that is stored, besides by the queues that they publish to.
+    pub(super) settling: Vec<Confirm>,
 }
 
 impl Transactions {
@@ -26,6 +28,7 @@ impl Transactions {
                 pending: BTreeMap::new(),
                 settles: Batches::new(),
                 has_commit: false,
+                settling: Vec::new(),
             })
         })
     }
