@@ -1,28 +1,27 @@
 //! Carries out what a session cannot answer by itself.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+mod ending;
+mod states;
+
+use std::{collections::BTreeMap, sync::Arc};
 
 use leveret_core::{
     arguments::QueueType,
-    ids::{ChannelKey, ConnectionId, ConsumerId, HandedOut, QueueId},
-    queue::{Command, ConsumerSettings, Counters},
+    ids::{ChannelKey, ConnectionId, ConsumerId, HandedOut},
+    queue::{Command, ConsumerSettings},
     record::{BindingRecord, Destination},
     refusal::{ObjectKind, Refusal},
     rights::{Right, Rights},
     vhost,
 };
 use leveret_runtime::{
-    Actor, Broker, ChannelRefused, ChannelState, ConnectionFacts, ConnectionState, ConsumerFacts,
-    ConsumerState, Endpoint, LoginFacts, LoginOver, LoginRefused, OpenRefused, QueueHandle,
-    ReplyAddress, SecretRefused, TlsFacts, TrafficCounts, Tuned, User, VhostHandle,
+    Actor, Broker, ChannelRefused, ConnectionFacts, ConsumerFacts, Endpoint, LoginFacts, LoginOver,
+    LoginRefused, OpenRefused, QueueHandle, ReplyAddress, SecretRefused, TlsFacts, Tuned, User,
+    VhostHandle,
 };
 use leveret_session::{
-    Answer, Call, ChannelCounts, ChannelEnd, ChannelStatus, ConnectionStatus, Consume,
-    ExchangeBind, ExchangeDeclare, ExchangeUnbind, Get, Login, Mechanism, OpenRefusal, QueueBind,
-    QueueDeclare, QueueUnbind, SharePrefetch,
+    Answer, Call, ConnectionStatus, Consume, ExchangeBind, ExchangeDeclare, ExchangeUnbind, Get,
+    Login, Mechanism, OpenRefusal, QueueBind, QueueDeclare, QueueUnbind, SharePrefetch,
 };
 use leveret_wire::value::{EncodedTable, FieldTable, ShortString};
 use tracing::{debug, error, info, warn};
@@ -245,35 +244,6 @@ impl Calls {
         (answer, Afterwards::Nothing)
     }
 
-    /// The connection is over: channels are released, exclusive queues go.
-    pub(crate) fn end(&mut self, channels: &[ChannelEnd]) {
-        for end in channels {
-            self.forget_channel(end.channel);
-        }
-        // Queue by queue, and not channel by channel: those that still stand would get what the first ones held.
-        let queues: BTreeSet<QueueId> = channels
-            .iter()
-            .flat_map(|end| end.queues.iter().copied())
-            .collect();
-        for queue in queues.into_iter().filter_map(|id| self.broker.queue(id)) {
-            queue.submit(&mut vec![Command::Disconnect {
-                connection: self.id,
-            }]);
-        }
-        for end in channels {
-            self.forget_consumers_of(end.channel);
-            if let Some(facts) = &self.facts {
-                self.broker.end_channel(facts, end.channel.channel);
-            }
-        }
-        if let Some(vhost) = &self.vhost {
-            vhost.connection_gone(self.id);
-        }
-        if let Some(facts) = &self.facts {
-            self.broker.close_connection(facts);
-        }
-    }
-
     async fn login(&mut self, login: Login) -> Answer {
         // Not before: whoever only looks whether the port is open is worth no line.
         info!("accepting AMQP connection {} -> {}", self.peer, self.local);
@@ -382,29 +352,6 @@ impl Calls {
         }
     }
 
-    /// Says that the connection ends, if it was open: in order, or because of what went wrong.
-    pub(crate) fn log_end(&self, wrong: Option<&str>) {
-        let Some(facts) = &self.facts else {
-            return;
-        };
-        let millis = self
-            .broker
-            .now()
-            .get()
-            .saturating_sub(facts.connected_at.get());
-        let what = format!(
-            "closing AMQP connection ({}, vhost: '{}', user: '{}', duration: '{}')",
-            self.called_so(facts),
-            facts.vhost,
-            facts.user,
-            duration(millis)
-        );
-        match wrong {
-            None => info!("{what}"),
-            Some(wrong) => warn!("{what}: {wrong}"),
-        }
-    }
-
     /// The connection is open.
     pub(crate) fn tell_opened(&self, status: &ConnectionStatus) {
         if let Some(facts) = &self.facts {
@@ -482,17 +429,6 @@ impl Calls {
             .collect()
     }
 
-    fn tell_consumers_gone(&mut self, is_gone: impl Fn(&ConsumerId) -> bool) {
-        let Some(vhost) = &self.vhost else {
-            return;
-        };
-        let gone = self.told_consumers.extract_if(.., |id, _| is_gone(id));
-        for (id, (tag, queue)) in gone {
-            self.broker
-                .tell_consumer_gone(id.channel, &tag, &queue, vhost.name());
-        }
-    }
-
     fn open_channel(&self, channel: u16) -> Answer {
         let Some(facts) = &self.facts else {
             return Answer::Done;
@@ -509,61 +445,6 @@ impl Calls {
             },
         };
         Answer::OpenRefused(refusal)
-    }
-
-    /// What the connection does, as far as its session knows.
-    pub(crate) fn channel_states(
-        &self,
-        status: ConnectionStatus,
-        stage: &Stage,
-    ) -> ConnectionState {
-        let ConnectionStatus {
-            channel_max,
-            frame_max,
-            heartbeat_secs,
-            channels,
-        } = status;
-        let consumer = |(id, tag)| ConsumerState {
-            id,
-            tag,
-            arguments: self
-                .consumer_arguments
-                .get(&id)
-                .cloned()
-                .unwrap_or_default(),
-        };
-        let channel = |channel: ChannelStatus| {
-            let mut counts = channel.counts;
-            counts.add(&self.outbox.with(|outgoing| outgoing.counts(channel.key)));
-            ChannelState {
-                key: channel.key,
-                is_confirming: channel.is_confirming,
-                is_transactional: channel.is_transactional,
-                prefetch: channel.prefetch,
-                shared_prefetch: channel.shared_prefetch,
-                unacked: channel.unacked,
-                unconfirmed: self
-                    .outbox
-                    .with(|outgoing| outgoing.unconfirmed(channel.key)),
-                uncommitted: stage.uncommitted(channel.key),
-                acks_uncommitted: channel.acks_uncommitted,
-                consumers: channel.consumers.into_iter().map(consumer).collect(),
-                counters: counters(&counts),
-                published: TrafficCounts {
-                    publish: counts.publish,
-                    confirm: counts.confirm,
-                    drop_unroutable: counts.drop_unroutable,
-                    return_unroutable: counts.return_unroutable,
-                },
-            }
-        };
-        ConnectionState {
-            channel_max,
-            frame_max,
-            heartbeat_secs,
-            channels: channels.into_iter().map(channel).collect(),
-            ..ConnectionState::default()
-        }
     }
 
     async fn declare_queue(&self, asked: QueueDeclare) -> Answer {
@@ -705,69 +586,10 @@ impl Calls {
         }
     }
 
-    fn release(&mut self, end: &ChannelEnd) {
-        let ChannelEnd { channel, queues } = end;
-        self.forget_channel(*channel);
-        for queue in queues.iter().filter_map(|&id| self.broker.queue(id)) {
-            queue.submit(&mut vec![Command::Release {
-                channel: *channel,
-                ended: true,
-            }]);
-        }
-        self.forget_consumers_of(*channel);
-    }
-
-    /// What is known here of a channel that ends.
-    fn forget_channel(&mut self, channel: ChannelKey) {
-        self.tell_consumers_gone(|consumer| consumer.channel == channel);
-        self.reply_addresses.remove(&channel);
-        self.consumer_arguments
-            .retain(|consumer, _| consumer.channel != channel);
-    }
-
-    fn forget_consumers_of(&self, channel: ChannelKey) {
-        self.outbox
-            .remove_consumers(|known| known.channel == channel);
-    }
-
     fn open(&self) -> &Arc<VhostHandle> {
         self.vhost
             .as_ref()
             .expect("the session asks only in an open vhost")
-    }
-}
-
-/// A time as RabbitMQ's lines have it: `350ms`, `10s`, `2M, 5s`, `1H, 2M`, `3D, 4H`.
-fn duration(millis: u64) -> String {
-    let secs = millis / 1000;
-    let (minutes, hours, days) = (secs / 60, secs / 3600, secs / 86_400);
-    let two = |one: u64, unit: &str, rest: u64, of_rest: &str| match rest {
-        0 => format!("{one}{unit}"),
-        _ => format!("{one}{unit}, {rest}{of_rest}"),
-    };
-    match () {
-        () if days > 0 => two(days, "D", hours % 24, "H"),
-        () if hours > 0 => two(hours, "H", minutes % 60, "M"),
-        () if minutes > 0 => two(minutes, "M", secs % 60, "s"),
-        () if secs > 0 => format!("{secs}s"),
-        () => format!("{millis}ms"),
-    }
-}
-
-/// Without what came in on a channel, which is no queue's.
-const fn counters(counts: &ChannelCounts) -> Counters {
-    Counters {
-        publish: counts.publish,
-        deliver: counts.deliver,
-        deliver_no_ack: counts.deliver_no_ack,
-        get: counts.get,
-        get_no_ack: counts.get_no_ack,
-        get_empty: counts.get_empty,
-        redeliver: counts.redeliver,
-        ack: counts.ack,
-        // A channel has no part in what the store does.
-        disk_reads: 0,
-        disk_writes: 0,
     }
 }
 
@@ -810,24 +632,4 @@ fn count(messages: u64) -> Answer {
 /// The wire has 32 bits for counts.
 fn clamped(count: u64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::duration;
-
-    #[test]
-    fn a_time_is_told_in_its_two_largest_units() {
-        for (millis, expected) in [
-            (0, "0ms"),
-            (350, "350ms"),
-            (10_999, "10s"),
-            (60_000, "1M"),
-            (125_000, "2M, 5s"),
-            (3_720_000, "1H, 2M"),
-            (273_600_000, "3D, 4H"),
-        ] {
-            assert_eq!(duration(millis), expected);
-        }
-    }
 }
