@@ -4,7 +4,6 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use leveret_core::{
     ids::Seq,
     queue::{Look, Seen, Standing},
-    refusal::ObjectKind,
     rights::Right,
 };
 use leveret_runtime::OpenConnection;
@@ -14,7 +13,7 @@ use crate::{
     error::Refused,
     reply::Reply,
     request::Request,
-    resource::{entered, messages::properties_to_json, queues},
+    resource::{messages::properties_to_json, queues},
     server::Api,
     values::iso_time,
     visitor::Visitor,
@@ -36,11 +35,8 @@ pub(crate) async fn messages(
     vhost: &str,
     queue: &str,
 ) -> Result<Reply, Refused> {
-    let vhost = entered(api, visitor, vhost)?;
-    let (name, queue) = queues::found(api, &vhost, queue)?;
     // Who may see bodies here could as well take them.
-    let rights = visitor.rights(&api.broker, vhost.name());
-    rights.check(Right::Read, ObjectKind::Queue, &name)?;
+    let (_, _, queue) = queues::granted(api, visitor, vhost, queue, Right::Read)?;
     let look = asked(request)?;
     let seen = queue.look(look).await;
     let seen = seen.map_err(|damage| Refused::bad_request(damage.to_string()))?;

@@ -78,10 +78,7 @@ pub(crate) async fn answer(
         }
         ("PUT", [vhost, queue]) => put(api, visitor, request, vhost, queue).await,
         ("DELETE", [vhost, queue]) => {
-            let vhost = entered(api, visitor, vhost)?;
-            let (name, _) = found(api, &vhost, queue)?;
-            let rights = visitor.rights(&api.broker, vhost.name());
-            rights.check(Right::Configure, ObjectKind::Queue, &name)?;
+            let (vhost, name, _) = granted(api, visitor, vhost, queue, Right::Configure)?;
             let (unused, empty) = (request.flag("if-unused"), request.flag("if-empty"));
             let deleted = vhost
                 .delete_queue(&name, NO_CONNECTION, unused, empty)
@@ -93,10 +90,7 @@ pub(crate) async fn answer(
             Ok(Reply::NoContent)
         }
         ("DELETE", [vhost, queue, "contents"]) => {
-            let vhost = entered(api, visitor, vhost)?;
-            let (name, _) = found(api, &vhost, queue)?;
-            let rights = visitor.rights(&api.broker, vhost.name());
-            rights.check(Right::Read, ObjectKind::Queue, &name)?;
+            let (vhost, name, _) = granted(api, visitor, vhost, queue, Right::Read)?;
             vhost.purge_queue(&name, NO_CONNECTION).await?;
             Ok(Reply::NoContent)
         }
@@ -163,6 +157,21 @@ pub(crate) fn found(
     let record = snapshot.queue(&name).map_err(|_| Refused::not_found())?;
     let handle = api.broker.queue(record.id).ok_or_else(Refused::not_found)?;
     Ok((name, handle))
+}
+
+/// Vhost and queue of a path, for who has this right on the queue.
+pub(crate) fn granted(
+    api: &Api,
+    visitor: &Visitor,
+    vhost: &str,
+    queue: &str,
+    right: Right,
+) -> Result<(Arc<VhostHandle>, ShortString, Arc<QueueHandle>), Refused> {
+    let vhost = entered(api, visitor, vhost)?;
+    let (name, queue) = found(api, &vhost, queue)?;
+    let rights = visitor.rights(&api.broker, vhost.name());
+    rights.check(right, ObjectKind::Queue, &name)?;
+    Ok((vhost, name, queue))
 }
 
 async fn put(
