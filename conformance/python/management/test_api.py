@@ -846,6 +846,16 @@ def test_definitions_of_a_vhost_go_out_and_in(api, vhost):
         api.delete(f"vhosts/{other}")
 
 
+def test_definitions_have_what_does_not_outlive_a_restart_too(api, vhost):
+    api.put(f"exchanges/{vhost}/x", {"type": "fanout", "durable": False})
+    api.put(f"exchanges/{vhost}/y", {"type": "fanout", "durable": True})
+    api.post(f"bindings/{vhost}/e/y/e/x", {"routing_key": "k"})
+    definitions = api.get(f"definitions/{vhost}").json
+    durable = {exchange["name"]: exchange["durable"] for exchange in definitions["exchanges"]}
+    assert durable == {"x": False, "y": True}
+    assert [(binding["source"], binding["destination"]) for binding in definitions["bindings"]] == [("y", "x")]
+
+
 def test_definitions_of_the_whole_broker_have_users_and_vhosts(api, vhost, user):
     name = user("management", vhost).user
     definitions = api.get("definitions").json

@@ -286,7 +286,7 @@ fn export_vhost(api: &Api, vhost: &VhostHandle) -> Value {
     })
 }
 
-/// What lasts and was made by somebody.
+/// What was made by somebody and for more than one connection, also if it does not outlive a restart.
 #[derive(Debug, Default)]
 struct Objects {
     queues: Vec<Value>,
@@ -297,11 +297,11 @@ struct Objects {
 impl Objects {
     fn add(&mut self, vhost: &VhostHandle) {
         let snapshot = vhost.snapshot();
-        let lasts = |name: &ShortString| {
+        let is_exported = |name: &ShortString| {
             let queue = snapshot.queue(name);
             queue.is_ok_and(|record| record.exclusive_to.is_none() && !is_reserved(name))
         };
-        for record in snapshot.queues().filter(|record| lasts(&record.name)) {
+        for record in snapshot.queues().filter(|record| is_exported(&record.name)) {
             let mut arguments = table_to_json(&record.arguments);
             let queue_type = arguments.get("x-queue-type").cloned();
             let queue_type = queue_type.unwrap_or_else(|| "classic".into());
@@ -317,17 +317,11 @@ impl Objects {
         }
         for exchange in snapshot.exchanges() {
             let record = exchange.record();
-            if !record.durable {
-                continue;
-            }
             let bindings = exchange
                 .bindings()
                 .filter(|binding| match &binding.destination {
-                    Destination::Queue(name) => lasts(name),
-                    Destination::Exchange(name) => {
-                        let to = snapshot.exchange(name);
-                        to.is_ok_and(|to| to.record().durable)
-                    }
+                    Destination::Queue(name) => is_exported(name),
+                    Destination::Exchange(_) => true,
                 });
             self.bindings.extend(bindings.map(bindings::exported));
             if !is_reserved(&record.name) && !record.name.is_empty() {
