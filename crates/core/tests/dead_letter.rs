@@ -10,7 +10,7 @@ use leveret_core::{
 };
 use leveret_wire::{
     content::{BasicProperties, RawProperties},
-    value::{FieldTable, FieldValue, ShortString, Timestamp as Seconds},
+    value::{FieldTable, FieldValue, ShortString, TABLE_ENTRIES_MAX, Timestamp as Seconds},
 };
 
 fn short(text: &str) -> ShortString {
@@ -153,6 +153,19 @@ fn a_repeated_death_is_counted_and_moves_to_the_front() {
         Some(&text("dlx"))
     );
     assert_eq!(dead.message.routing_key(), b"other");
+}
+
+#[test]
+fn a_message_with_as_many_headers_as_may_be_dies_again_and_again() {
+    let full = FieldValue::Array(vec![FieldValue::Void; TABLE_ENTRIES_MAX - 1]);
+    let mut message = with_headers(FieldTable::new().with("full", full.clone()));
+    for queue in ["one", "two", "three"] {
+        message = die(&message, queue, DeathReason::Rejected, None).message;
+    }
+    let headers = message.decoded_properties().headers.unwrap();
+    assert_eq!(headers.get(b"full"), Some(&full));
+    let deaths = headers.get(b"x-death");
+    assert!(matches!(deaths, Some(FieldValue::Array(deaths)) if deaths.len() == 3));
 }
 
 #[test]

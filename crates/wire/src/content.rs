@@ -11,7 +11,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::ids::ClassId;
 use crate::method::basic;
-use crate::value::{ShortString, ValueError};
+use crate::value::{ShortString, TABLE_ENTRIES_MAX, ValueError};
 
 mod extra_header;
 mod properties;
@@ -138,7 +138,13 @@ impl RawProperties {
     /// Looks at every property once, without building anything, and tells whether they are well-formed.
     pub fn scan(&self) -> Result<PropertyScan<'_>, ContentError> {
         let (flags, fields) = self.split();
-        scan::scan(flags, fields)
+        scan::scan(flags, fields, TABLE_ENTRIES_MAX)
+    }
+
+    /// The same of what was scanned when it came: the broker's own headers are on top of what a peer may send.
+    fn scan_own(&self) -> Result<PropertyScan<'_>, ContentError> {
+        let (flags, fields) = self.split();
+        scan::scan(flags, fields, usize::MAX)
     }
 
     /// The payload of the headers table as a slice of these bytes.

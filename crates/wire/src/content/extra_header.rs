@@ -36,7 +36,7 @@ impl RawProperties {
             return Err(ContentError::TooShort { len });
         };
         let flags = u16::from_be_bytes(flags);
-        let found = scan::scan(flags, fields)?;
+        let found = scan::scan(flags, fields, usize::MAX)?;
         let headers = found.headers.unwrap_or_default();
         if RawTable::new(headers).get(extra.name).is_some() {
             let raw = Self::from_wire(Bytes::copy_from_slice(properties))?;

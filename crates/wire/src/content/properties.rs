@@ -76,15 +76,18 @@ impl BasicProperties {
     ];
 
     /// Reads all properties; their strings become slices of the received bytes.
+    ///
+    /// What a peer sent is to be scanned before ([`RawProperties::scan`]): here headers have no bound but their length, as the broker
+    /// adds its own to those of a message that it has taken.
     pub fn decode(raw: &RawProperties) -> Result<Self, ContentError> {
-        let scan = raw.scan()?;
+        let scan = raw.scan_own()?;
         let chunk = &raw.0;
         let short = |bytes: Option<&[u8]>| -> Option<ShortString> {
             bytes.map(|bytes| ShortString::from_wire(chunk.slice_ref(bytes)))
         };
         let headers = scan
             .headers
-            .map(|payload| FieldTable::decode(chunk, payload))
+            .map(|payload| FieldTable::decode_within(usize::MAX, chunk, payload))
             .transpose()?;
         Ok(Self {
             content_type: short(scan.content_type),

@@ -40,7 +40,12 @@ pub struct PropertyScan<'a> {
     pub cluster_id: Option<&'a [u8]>,
 }
 
-pub(super) fn scan(flags: u16, fields: &[u8]) -> Result<PropertyScan<'_>, ContentError> {
+/// With at most so many entries of headers in all levels: what a peer sends is counted, what the broker keeps was.
+pub(super) fn scan(
+    flags: u16,
+    fields: &[u8],
+    entries_max: usize,
+) -> Result<PropertyScan<'_>, ContentError> {
     let mut fields = Fields {
         flags,
         rest: fields,
@@ -49,7 +54,7 @@ pub(super) fn scan(flags: u16, fields: &[u8]) -> Result<PropertyScan<'_>, Conten
     let scan = PropertyScan {
         content_type: fields.short(flag::CONTENT_TYPE)?,
         content_encoding: fields.short(flag::CONTENT_ENCODING)?,
-        headers: fields.headers()?,
+        headers: fields.headers(entries_max)?,
         delivery_mode: fields.octet(flag::DELIVERY_MODE)?,
         priority: fields.octet(flag::PRIORITY)?,
         correlation_id: fields.short(flag::CORRELATION_ID)?,
@@ -96,12 +101,12 @@ impl<'a> Fields<'a> {
             .transpose()
     }
 
-    fn headers(&mut self) -> Result<Option<&'a [u8]>, ValueError> {
+    fn headers(&mut self, entries_max: usize) -> Result<Option<&'a [u8]>, ValueError> {
         if !self.has(flag::HEADERS) {
             return Ok(None);
         }
         let payload = advance(&mut self.rest, long_bytes)?;
-        RawTable::new(payload).check()?;
+        RawTable::new(payload).check_within(entries_max)?;
         Ok(Some(payload))
     }
 }

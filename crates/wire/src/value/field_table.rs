@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::read::Reader;
-use super::{FieldValue, ShortString, ValueError};
+use super::{FieldValue, ShortString, TABLE_ENTRIES_MAX, ValueError};
 
 /// Keys with typed values, in the order they came. A key may be empty and may come twice; then the first one counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -23,7 +23,16 @@ impl FieldTable {
     ///
     /// `payload` is a part of `chunk`, and the strings of the table become slices of it.
     pub fn decode(chunk: &Bytes, payload: &[u8]) -> Result<Self, ValueError> {
-        Reader::new(chunk).table(payload)
+        Self::decode_within(TABLE_ENTRIES_MAX, chunk, payload)
+    }
+
+    /// The same with another number of entries, instead of [`TABLE_ENTRIES_MAX`].
+    pub(crate) fn decode_within(
+        entries_max: usize,
+        chunk: &Bytes,
+        payload: &[u8],
+    ) -> Result<Self, ValueError> {
+        Reader::new(chunk, entries_max).table(payload)
     }
 
     /// Reads a table that fills a buffer of its own, without octets of length.

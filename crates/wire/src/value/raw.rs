@@ -107,7 +107,12 @@ impl<'a> RawTable<'a> {
 
     /// Whether [`super::FieldTable::decode`] would succeed, found out without building the table.
     pub fn check(self) -> Result<(), ValueError> {
-        Check { entries: 0 }.table(self.0, 0)
+        self.check_within(TABLE_ENTRIES_MAX)
+    }
+
+    /// The same with another number of entries, instead of [`TABLE_ENTRIES_MAX`].
+    pub(crate) fn check_within(self, entries_max: usize) -> Result<(), ValueError> {
+        Check::within(entries_max).table(self.0, 0)
     }
 }
 
@@ -149,10 +154,16 @@ impl<'a> Iterator for RawEntries<'a> {
 
 /// Counts what was seen in all levels, so that reading and checking stop at the same bounds.
 pub(super) struct Check {
-    pub(super) entries: usize,
+    entries_left: usize,
 }
 
 impl Check {
+    pub(super) const fn within(entries_max: usize) -> Self {
+        Self {
+            entries_left: entries_max,
+        }
+    }
+
     /// One more level of nesting below `depth` others.
     pub(super) fn level(depth: usize) -> Result<usize, ValueError> {
         if depth >= TABLE_DEPTH_MAX {
@@ -163,10 +174,8 @@ impl Check {
 
     /// One more entry or element.
     pub(super) fn entry(&mut self) -> Result<(), ValueError> {
-        self.entries += 1;
-        if self.entries > TABLE_ENTRIES_MAX {
-            return Err(ValueError::TooManyEntries);
-        }
+        let left = self.entries_left.checked_sub(1);
+        self.entries_left = left.ok_or(ValueError::TooManyEntries)?;
         Ok(())
     }
 

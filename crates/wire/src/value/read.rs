@@ -18,10 +18,10 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) const fn new(chunk: &'a Bytes) -> Self {
+    pub(super) const fn new(chunk: &'a Bytes, entries_max: usize) -> Self {
         Self {
             chunk,
-            check: Check { entries: 0 },
+            check: Check::within(entries_max),
         }
     }
 
