@@ -1,5 +1,7 @@
 """TLS, proxies, sockets in the file system."""
 
+import datetime
+import json
 import os
 import pathlib
 import shutil
@@ -70,6 +72,22 @@ def a10_both_versions_carry_everything(case):
     kinds = {each["protocol"]: each["port"] for each in Api(ground.broker).get("/api/overview")["listeners"]}
     assert kinds["amqp/ssl"] == ground.port
     assert f"started TLS (SSL) listener on 127.0.0.1:{ground.port}" in ground.broker.logged()
+
+
+def a10_a_certificate_that_ends_soon_is_told_by_the_health_check(case):
+    ground = Ground(case)
+    api, check = Api(ground.broker), "/api/health/checks/certificate-expiration"
+    assert api.get(f"{check}/2/weeks") == {"status": "ok"}
+    status, body = api.call("GET", f"{check}/2/MONTHS")
+    answer = json.loads(body)
+    assert (status, answer["status"], answer["reason"]) == (503, "failed", "Certificates expiring"), answer
+    (listener,) = answer["expired"]
+    assert (listener["protocol"], listener["port"]) == ("amqp/ssl", ground.port), listener
+    assert listener["certfile"] == str(ground.certificate) and listener["cacertfile_expires_on"] == [], listener
+    (end,) = listener["certfile_expires_on"]
+    told = openssl("x509", "-in", ground.certificate, "-noout", "-enddate").strip().removeprefix("notAfter=")
+    expected = datetime.datetime.strptime(told, "%b %d %H:%M:%S %Y GMT")
+    assert end == f"{expected:%Y-%m-%d} {expected.hour}:{expected:%M:%S}", (end, told)
 
 
 def sc10_old_versions_and_renegotiation_are_off(case):

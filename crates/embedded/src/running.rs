@@ -164,7 +164,7 @@ impl Served {
             tokio::spawn(refuse(orders));
             let broker = broker.clone();
             let settings = HttpSettings::default();
-            let amqp = (amqp, Vec::new());
+            let amqp = (amqp, Vec::new(), None);
             let management =
                 Management::start(&node, broker, amqp, vec![bound], Vec::new(), settings);
             Ok((management, thread))

@@ -172,7 +172,8 @@ impl App {
         if let Some(path) = &plan.settings.messages {
             load_messages(&broker, path).await?;
         }
-        let amqp = (bound.amqp.addresses(), bound.amqp.tls_addresses());
+        let tls = plan.amqp_tls.clone();
+        let amqp = (bound.amqp.addresses(), bound.amqp.tls_addresses(), tls);
         let management = Management::start(
             node,
             broker.clone(),

@@ -112,6 +112,11 @@ impl BoundListener {
         self.address
     }
 
+    /// What its clients are shown, if they speak TLS.
+    pub(crate) const fn tls(&self) -> Option<&Arc<Tls>> {
+        self.tls.as_ref()
+    }
+
     /// Whether its clients speak TLS.
     #[must_use]
     pub const fn is_encrypted(&self) -> bool {

@@ -1,6 +1,7 @@
 //! One file per thing that the API speaks of.
 
 pub(crate) mod bindings;
+mod certificates;
 pub(crate) mod channels;
 pub(crate) mod connections;
 pub(crate) mod consumers;

@@ -14,6 +14,7 @@ use axum::{
 };
 use bytes::Bytes;
 use leveret_runtime::Broker;
+use leveret_tls::Tls;
 use tokio::{task::JoinHandle, time::timeout};
 use tracing::error;
 
@@ -44,6 +45,8 @@ pub struct Listening {
     pub amqp: Vec<SocketAddr>,
     /// AMQP clients with TLS.
     pub amqps: Vec<SocketAddr>,
+    /// What these are shown, if there are some.
+    pub amqp_tls: Option<Arc<Tls>>,
     /// This API, plain or with TLS.
     pub http: Vec<ListeningHttp>,
     /// Prometheus, plain or with TLS.
@@ -51,19 +54,19 @@ pub struct Listening {
 }
 
 /// A socket of HTTP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ListeningHttp {
     /// Where.
     pub address: SocketAddr,
-    /// With TLS.
-    pub is_encrypted: bool,
+    /// What its clients are shown, with TLS.
+    pub tls: Option<Arc<Tls>>,
 }
 
 impl From<&BoundListener> for ListeningHttp {
     fn from(listener: &BoundListener) -> Self {
         Self {
             address: listener.address(),
-            is_encrypted: listener.is_encrypted(),
+            tls: listener.tls().cloned(),
         }
     }
 }
@@ -179,12 +182,12 @@ pub struct Management {
 }
 
 impl Management {
-    /// Serves what is bound; `amqp` and `amqps` are where AMQP clients are served.
+    /// Serves what is bound; `amqp` and `amqps` are where AMQP clients are served, the latter with this TLS.
     #[must_use]
     pub fn start(
         node: &Arc<Node>,
         broker: Arc<Broker>,
-        (amqp, amqps): (Vec<SocketAddr>, Vec<SocketAddr>),
+        (amqp, amqps, amqp_tls): (Vec<SocketAddr>, Vec<SocketAddr>, Option<Arc<Tls>>),
         http: Vec<BoundListener>,
         metrics: Vec<BoundListener>,
         settings: HttpSettings,
@@ -192,6 +195,7 @@ impl Management {
         let listening = Listening {
             amqp,
             amqps,
+            amqp_tls,
             http: http.iter().map(ListeningHttp::from).collect(),
             metrics: metrics.iter().map(ListeningHttp::from).collect(),
         };

@@ -10,6 +10,7 @@ mod names;
 mod reload;
 mod server_config;
 mod settings;
+mod validity;
 
 pub use rustls::{ClientConfig, ServerConfig};
 
@@ -20,4 +21,5 @@ pub use self::{
     reload::Tls,
     server_config::TlsError,
     settings::{AlternativeName, CertificateFiles, LoginFrom, TlsSettings, Verify, Version},
+    validity::Validity,
 };

@@ -42,6 +42,12 @@ impl Tls {
         })
     }
 
+    /// What it was made from.
+    #[must_use]
+    pub const fn settings(&self) -> &TlsSettings {
+        &self.settings
+    }
+
     /// What the next handshake is done with.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {

@@ -5,7 +5,14 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::{error::Refused, reply::Reply, request, resource::node, server::Api, visitor::Visitor};
+use crate::{
+    error::Refused,
+    reply::Reply,
+    request,
+    resource::{certificates, node},
+    server::Api,
+    visitor::Visitor,
+};
 
 /// Names of one protocol.
 const AMQP_NAMES: [&str; 6] = [
@@ -59,19 +66,28 @@ pub(crate) fn check(api: &Api, visitor: &Visitor, path: &[&str]) -> Result<Reply
         }
         ["port-listener", port] => port_listener(api, port),
         ["protocol-listener", protocols] => Ok(protocol_listener(api, protocols)),
-        ["certificate-expiration", within, _] if within.parse::<i64>().is_err() => {
-            Err(Refused::bad_request("Invalid expiration value."))
-        }
-        [
-            "certificate-expiration",
-            _,
-            "days" | "weeks" | "months" | "years",
-        ] => Ok(ok(json!({}))),
-        ["certificate-expiration", ..] => Err(Refused::bad_request(
-            "Time unit not recognised. Supported units: days, weeks, months, years.",
-        )),
+        ["certificate-expiration", within, unit] => certificate_expiration(api, within, unit),
         _ => Err(Refused::not_found()),
     }
+}
+
+fn certificate_expiration(api: &Api, within: &str, unit: &str) -> Result<Reply, Refused> {
+    let within: i64 = within
+        .parse()
+        .map_err(|_| Refused::bad_request("Invalid expiration value."))?;
+    let within = certificates::seconds(within, unit).ok_or_else(|| {
+        Refused::bad_request(
+            "Time unit not recognised. Supported units: days, weeks, months, years.",
+        )
+    })?;
+    let now = i64::try_from(api.broker.now().get() / 1000).unwrap_or(i64::MAX);
+    let expired = certificates::expiring(api, now, within);
+    if expired.is_empty() {
+        return Ok(ok(json!({})));
+    }
+    Ok(failed(
+        json!({"reason": "Certificates expiring", "expired": expired}),
+    ))
 }
 
 fn port_listener(api: &Api, port: &str) -> Result<Reply, Refused> {

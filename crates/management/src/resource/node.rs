@@ -287,7 +287,7 @@ pub(crate) fn contexts(api: &Api, with_node: bool) -> Value {
         context.insert("ip".to_owned(), at.address.ip().to_string().into());
         context.insert("cowboy_opts".to_owned(), "[{sendfile,false}]".into());
         context.insert("port".to_owned(), at.address.port().to_string().into());
-        if at.is_encrypted {
+        if at.tls.is_some() {
             context.insert("protocol".to_owned(), "https".into());
         }
         if with_node {
@@ -306,12 +306,13 @@ pub(crate) fn all_listeners(api: &Api) -> Vec<(&'static str, SocketAddr)> {
         amqps,
         http,
         metrics,
+        amqp_tls: _,
     } = &api.listening;
     let amqp = amqp.iter().map(|address| ("amqp", *address));
     let amqps = amqps.iter().map(|address| ("amqp/ssl", *address));
     let named = |plain, encrypted| {
         move |at: &ListeningHttp| {
-            let protocol = if at.is_encrypted { encrypted } else { plain };
+            let protocol = if at.tls.is_some() { encrypted } else { plain };
             (protocol, at.address)
         }
     };
