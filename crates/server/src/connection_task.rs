@@ -1,8 +1,9 @@
 //! The reading half of a connection: drives its session, submits what it stages, carries out its calls.
 
 use std::{
+    future::poll_fn,
     ops::ControlFlow,
-    pin::pin,
+    pin::{Pin, pin},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -13,14 +14,14 @@ use leveret_session::{CloseHow, Connection, EndReason, Input, Millis, News, Sett
 use leveret_wire::reply_code::ReplyCode;
 use tokio::{
     sync::watch,
-    task::{JoinHandle, yield_now},
+    task::yield_now,
     time::{Instant as TokioInstant, sleep_until, timeout},
 };
-use tracing::{Instrument, Span, debug, error, info, info_span};
+use tracing::{Instrument, debug, error, info, info_span};
 
 use crate::{
     calls::{Afterwards, Calls},
-    outbox::{ConnectionOutbox, End, Order, UNREAD_BYTES_MAX},
+    outbox::{ConnectionOutbox, Order, UNREAD_BYTES_MAX},
     server::Host,
     stage::Stage,
     transport::{ReadHalf, Transport},
@@ -61,12 +62,12 @@ pub(crate) struct Accepted {
 pub(crate) fn run(accepted: Accepted) -> impl Future<Output = ()> {
     let span = info_span!("connection", id = %accepted.id, peer = %accepted.peer);
     // Made at once: an asynchronous function would keep room for what it was given beside what it makes of it.
-    let reader = span.in_scope(|| start(accepted));
-    serve(reader).instrument(span)
+    let (reader, writing) = span.in_scope(|| start(accepted));
+    serve(reader, writing).instrument(span)
 }
 
-/// Makes the two halves, and starts the writing one.
-fn start(accepted: Accepted) -> Box<Reader> {
+/// Makes the two halves.
+fn start(accepted: Accepted) -> (Box<Reader>, Writing) {
     let Accepted {
         id,
         stream,
@@ -85,8 +86,7 @@ fn start(accepted: Accepted) -> Box<Reader> {
     let outbox = Arc::new(ConnectionOutbox::new(started));
     broker.connect(id, outbox.clone() as Arc<dyn Outbox>);
     let (socket, write_half) = stream.into_split();
-    let writing = writer::run(write_half, outbox.clone()).instrument(Span::current());
-    let writer = tokio::spawn(writing);
+    let writer = Box::pin(writer::run(write_half, outbox.clone()));
     let settings = match broker.offered_channel_max() {
         Some(channel_max) => Arc::new(Settings {
             channel_max,
@@ -109,7 +109,6 @@ fn start(accepted: Accepted) -> Box<Reader> {
         calls: Calls::new(id, peer, local, tls_facts, broker, outbox.clone()),
         news: News::default(),
         socket,
-        writer,
         unwritten: Unwritten::default(),
         read_bytes: READ_BYTES_MIN,
         received_bytes: 0,
@@ -123,19 +122,49 @@ fn start(accepted: Accepted) -> Box<Reader> {
         },
         outbox,
     };
-    Box::new(reader)
+    (Box::new(reader), writer)
 }
 
-async fn serve(mut reader: Box<Reader>) {
+async fn serve(mut reader: Box<Reader>, writing: Writing) {
     let actor = reader.calls.actor.clone();
-    if contained_task(actor.acts(reader.run())).await.is_err() {
+    let outbox = reader.outbox.clone();
+    let turns = in_turns(actor.acts(reader.run()), writing, outbox);
+    if contained_task(turns).await.is_err() {
         error!("a bug of the broker has ended this connection");
         // What it held goes back, as far as that is known.
         let _ = contained(|| reader.let_go());
-        reader.writer.abort();
     }
     reader.calls.broker.disconnect(reader.calls.id);
 }
+
+/// Reads and writes in one task, first what there is to read: what comes of it for the same client leaves in the same
+/// turn, and nobody has to be woken for it. Done when reading is.
+fn in_turns(
+    reading: impl Future<Output = ()>,
+    writing: Writing,
+    outbox: Arc<ConnectionOutbox>,
+) -> impl Future<Output = ()> {
+    let mut reading = Box::pin(reading);
+    let mut writing = Some(writing);
+    poll_fn(move |context| {
+        outbox.begin_reading();
+        let read = reading.as_mut().poll(context);
+        outbox.stop_reading();
+        if read.is_pending()
+            && let Some(unfinished) = &mut writing
+            && unfinished.as_mut().poll(context).is_ready()
+        {
+            writing = None;
+            outbox.ended();
+            // It may wait for just that.
+            return reading.as_mut().poll(context);
+        }
+        read
+    })
+}
+
+/// The writing half at work.
+type Writing = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 #[derive(Debug)]
 struct Reader {
@@ -145,8 +174,6 @@ struct Reader {
     calls: Calls,
     news: News,
     socket: ReadHalf,
-    /// The other half.
-    writer: JoinHandle<()>,
     /// What was published here and is not on disk.
     unwritten: Unwritten,
     /// How much the next read may take.
@@ -166,23 +193,37 @@ struct Reader {
 impl Reader {
     /// What it does now and then is on the heap while it does it, or every connection would keep room for it.
     async fn run(&mut self) {
+        let mut owes_way = false;
         let how = loop {
             match self.work_through().await {
                 ControlFlow::Continue(()) => {}
                 ControlFlow::Break(how) => break how,
             }
-            if self.stage.take_submitted() {
-                // Writers that were just woken wait on this thread, out of reach of the others. A client
-                // that never stops sending must not keep them waiting.
-                yield_now().await;
-            }
+            owes_way |= self.stage.take_submitted();
             match self.wait_for_room().await {
                 ControlFlow::Continue(Waited::ToTheEnd) => {}
                 // There is something to do before the next read.
                 ControlFlow::Continue(Waited::UntilToldToClose | Waited::InTheMiddle) => continue,
                 ControlFlow::Break(how) => break how,
             }
-            match self.wait().await {
+            let mut has_given_way = false;
+            let waited = {
+                let mut waiting = pin!(self.wait());
+                poll_fn(|context| {
+                    let polled = waiting.as_mut().poll(context);
+                    has_given_way |= polled.is_pending();
+                    polled
+                })
+                .await
+            };
+            if owes_way && !has_given_way {
+                // Writers that were just woken wait on this thread, out of reach of the others. A client that never
+                // stops sending must not keep them waiting. Where there was nothing to read they had their turn, and
+                // a yield would wake a second thread for nothing.
+                yield_now().await;
+            }
+            owes_way = false;
+            match waited {
                 ControlFlow::Continue(()) => {}
                 ControlFlow::Break(how) => break how,
             }
@@ -469,13 +510,10 @@ impl Reader {
         };
         // A reset would throw away what the peer has not read yet, so its bytes are read and dropped.
         let _ = timeout(linger, self.discard_input()).await;
-        self.outbox.end(End::AfterLastByte);
-        if timeout(LAST_WRITE_DEADLINE, &mut self.writer)
-            .await
-            .is_err()
-        {
+        self.outbox.end();
+        let ended = timeout(LAST_WRITE_DEADLINE, self.outbox.end_reached());
+        if ended.await.is_err() {
             debug!("the client does not read its last frames");
-            self.writer.abort();
         }
     }
 

@@ -1,10 +1,12 @@
 //! The outgoing half of a connection as queues and the committer see it.
 
 use std::{
+    future::poll_fn,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
@@ -41,11 +43,12 @@ const STALL_LIMIT: Duration = Duration::from_secs(30);
 /// to wait, and nobody was promised more than an attempt.
 const REPLIES_WATER_BYTES: usize = 64 * 1024 * 1024;
 
-/// Encoded bytes on their way to the socket, and a bell for the writer.
+/// Encoded bytes on their way to the socket, and whom to wake for them.
 #[derive(Debug)]
 pub(crate) struct ConnectionOutbox {
     state: Mutex<State>,
-    bell: Notify,
+    /// The connection's task is in its reading half and comes to its writing half before it waits: nobody has to wake it.
+    is_reading: AtomicBool,
     /// What operators asked of the reader, and its bell.
     orders: Mutex<Vec<Order>>,
     order_bell: Notify,
@@ -84,6 +87,8 @@ struct State {
     /// The reader waits until the client has taken what is here.
     reader_waits: bool,
     end: End,
+    /// The writer, while it waits for something to write.
+    writer: Option<Waker>,
 }
 
 /// How far the connection is towards its end.
@@ -94,7 +99,7 @@ pub(crate) enum End {
     /// What is there is still written, then the socket is closed.
     AfterLastByte,
     /// Nothing is written any more.
-    Now,
+    Reached,
 }
 
 impl ConnectionOutbox {
@@ -105,10 +110,11 @@ impl ConnectionOutbox {
             consumers: Vec::new(),
             reader_waits: false,
             end: End::Open,
+            writer: None,
         };
         Self {
             state: Mutex::new(state),
-            bell: Notify::new(),
+            is_reading: AtomicBool::new(false),
             orders: Mutex::new(Vec::new()),
             order_bell: Notify::new(),
             sent_bytes: AtomicU64::new(0),
@@ -159,14 +165,49 @@ impl ConnectionOutbox {
         state.paused.retain(|consumer| !is_gone(consumer));
     }
 
-    pub(crate) fn end(&self, end: End) {
-        self.state.lock().end = end;
-        self.bell.notify_one();
+    /// Nothing comes behind what is there now. The reader says so, whose task writes it in the same turn.
+    pub(crate) fn end(&self) {
+        self.state.lock().end = End::AfterLastByte;
     }
 
-    /// Waits until there may be something to write.
-    pub(crate) fn rung(&self) -> Notified<'_> {
-        self.bell.notified()
+    /// The writer has done what it could.
+    pub(crate) fn ended(&self) {
+        self.state.lock().end = End::Reached;
+    }
+
+    /// Waits until the writer has done what it could. For the reader, which is asked again when the writer is done.
+    pub(crate) async fn end_reached(&self) {
+        poll_fn(|_| match self.state.lock().end {
+            End::Reached => Poll::Ready(()),
+            End::Open | End::AfterLastByte => Poll::Pending,
+        })
+        .await;
+    }
+
+    /// The connection's task reads: what is put in here by it, or for it, is written in the same turn.
+    pub(crate) fn begin_reading(&self) {
+        self.is_reading.store(true, Ordering::Relaxed);
+    }
+
+    /// It asks its writing half next, which takes the lock: whoever has put something in under the lock before is seen
+    /// by it, and whoever does behind it sees this.
+    pub(crate) fn stop_reading(&self) {
+        self.is_reading.store(false, Ordering::Relaxed);
+    }
+
+    /// Ready when there is something to write, or nothing more will come. An empty buffer is given up meanwhile.
+    pub(crate) fn poll_rung(&self, context: &Context<'_>) -> Poll<()> {
+        let mut state = self.state.lock();
+        if state.outgoing.pending_bytes() > 0 || state.end != End::Open {
+            state.writer = None;
+            return Poll::Ready(());
+        }
+        state.outgoing.release_idle_capacity();
+        let waker = context.waker();
+        if !(state.writer.as_ref()).is_some_and(|known| known.will_wake(waker)) {
+            state.writer = Some(waker.clone());
+        }
+        Poll::Pending
     }
 
     /// Waits until there is news for the reader that cannot wait for the client's next bytes.
@@ -306,16 +347,14 @@ impl ConnectionOutbox {
         }
     }
 
-    /// Gives up empty buffers; for a connection that has nothing to do.
-    pub(crate) fn release_idle_capacity(&self) {
-        self.state.lock().outgoing.release_idle_capacity();
-    }
-
-    fn ring(&self, state: MutexGuard<'_, State>) {
-        let has_work = state.outgoing.pending_bytes() > 0;
+    fn ring(&self, mut state: MutexGuard<'_, State>) {
+        if state.outgoing.pending_bytes() == 0 || self.is_reading.load(Ordering::Relaxed) {
+            return;
+        }
+        let writer = state.writer.take();
         drop(state);
-        if has_work {
-            self.bell.notify_one();
+        if let Some(writer) = writer {
+            writer.wake();
         }
     }
 }
@@ -412,5 +451,69 @@ impl Outbox for ConnectionOutbox {
             }
         });
         self.remove_consumers(|known| consumers.contains(known));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+        task::{Context, Poll, Wake, Waker},
+        time::Instant,
+    };
+
+    use super::ConnectionOutbox;
+
+    #[derive(Debug, Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn put_bytes(outbox: &ConnectionOutbox) {
+        outbox.with(|outgoing| outgoing.append(&mut bytes::BytesMut::from(&b"frame"[..])));
+    }
+
+    #[test]
+    fn what_others_put_in_wakes_the_waiting_task_once() {
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        let outbox = ConnectionOutbox::new(Instant::now());
+        assert_eq!(
+            outbox.poll_rung(&Context::from_waker(&waker)),
+            Poll::Pending
+        );
+        put_bytes(&outbox);
+        put_bytes(&outbox);
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        assert_eq!(
+            outbox.poll_rung(&Context::from_waker(&waker)),
+            Poll::Ready(())
+        );
+    }
+
+    #[test]
+    fn what_is_put_in_while_the_task_reads_wakes_nobody_and_is_found_behind_it() {
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        let outbox = ConnectionOutbox::new(Instant::now());
+        assert_eq!(
+            outbox.poll_rung(&Context::from_waker(&waker)),
+            Poll::Pending
+        );
+        outbox.begin_reading();
+        put_bytes(&outbox);
+        outbox.stop_reading();
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+        assert_eq!(
+            outbox.poll_rung(&Context::from_waker(&waker)),
+            Poll::Ready(())
+        );
     }
 }

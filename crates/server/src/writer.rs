@@ -1,4 +1,4 @@
-//! The writing half of a connection: takes what is there, writes it in one go, waits for the bell.
+//! The writing half of a connection: takes what is there, writes it in one go, waits for more.
 
 use std::{
     future::poll_fn,
@@ -25,18 +25,14 @@ pub(crate) async fn run(mut socket: WriteHalf, outbox: Arc<ConnectionOutbox>) {
     let mut segments: Vec<Bytes> = Vec::new();
     loop {
         let end = outbox.take(&mut segments);
-        if end == End::Now {
-            return;
-        }
         if segments.is_empty() {
-            if end == End::AfterLastByte {
+            if end != End::Open {
                 // The reader keeps its half until the peer is done, so that the last frames arrive.
                 let _ = socket.shutdown().await;
                 return;
             }
             segments = Vec::new();
-            outbox.release_idle_capacity();
-            outbox.rung().await;
+            poll_fn(|context| outbox.poll_rung(context)).await;
             continue;
         }
         if let Err(reason) = write_all(&mut socket, &mut segments, &outbox).await {
