@@ -393,7 +393,11 @@ async fn who_hangs_up_does_not_keep_others_from_the_answer() {
     let asker = server.asker();
     // Asked, and given up before there can be an answer: nothing of it runs before this task waits.
     let asking = pin!(asker.renew());
-    assert!(asking.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(
+        asking
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+    );
     assert!(asker.renew().await);
     assert!(asker.takes(&signer));
     assert_eq!(server.asked().len(), 1);

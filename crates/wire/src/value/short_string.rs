@@ -1,7 +1,11 @@
 //! A string of at most 255 bytes.
 
-use std::fmt;
-use std::str::Utf8Error;
+use std::{
+    cmp::Ordering,
+    fmt,
+    hash::{Hash, Hasher},
+    str::Utf8Error,
+};
 
 use bytes::Bytes;
 
@@ -11,7 +15,7 @@ use crate::octets_text::lenient_text;
 ///
 /// Read from a frame it is a slice of the read buffer and keeps that whole buffer alive; whatever holds on to a name calls
 /// [`ShortString::detach`].
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Default, Eq)]
 pub struct ShortString(Bytes);
 
 /// More bytes than a short string can carry.
@@ -135,6 +139,36 @@ impl AsRef<[u8]> for ShortString {
     }
 }
 
+impl PartialEq for ShortString {
+    /// Names are compared for every message, and that of the default exchange is empty. No bytes lie nowhere, and the C
+    /// library's comparison looks there all the same: on processors with AVX-512 that took a fifth of a small message's time.
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && (self.is_empty() || self.0 == other.0)
+    }
+}
+
+impl Hash for ShortString {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl Ord for ShortString {
+    /// For the empty name see `eq`.
+    fn cmp(&self, other: &Self) -> Ordering {
+        if self.is_empty() || other.is_empty() {
+            return self.len().cmp(&other.len());
+        }
+        self.0.cmp(&other.0)
+    }
+}
+
+impl PartialOrd for ShortString {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl PartialEq<str> for ShortString {
     fn eq(&self, text: &str) -> bool {
         self.0 == text.as_bytes()
@@ -157,5 +191,22 @@ impl fmt::Display for ShortString {
 impl fmt::Debug for ShortString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{}\"", self.0.escape_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ShortString;
+
+    #[test]
+    fn names_compare_as_their_bytes_do_also_without_any() {
+        let texts = ["", "a", "aa", "b", "B", "\0"];
+        for one in texts {
+            for other in texts {
+                let (left, right) = (ShortString::from_static(one), ShortString::cut(other));
+                assert_eq!(left == right, one == other, "{one:?} {other:?}");
+                assert_eq!(left.cmp(&right), one.cmp(other), "{one:?} {other:?}");
+            }
+        }
     }
 }
