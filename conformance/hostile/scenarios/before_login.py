@@ -166,6 +166,8 @@ def sc07_who_fails_too_often_is_not_listened_to(case):
     assert Api(broker).call("GET", "/api/overview")[0] == 401
     assert broker.logged().count("login refused") == 20
     assert broker.logged().count("too many logins from 127.0.0.1 have failed") == 1
+    # Nor is there a line for who is not listened to.
+    assert broker.logged().count("accepting AMQP connection") == 21
 
 
 def sc08_odd_credentials_are_refused_and_never_logged(case):

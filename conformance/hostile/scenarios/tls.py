@@ -133,6 +133,19 @@ def sc10_half_done_handshakes_end_in_time(case):
     Peer(ground.port).write(PROTOCOL_HEADER).ends()
 
 
+def sc57_handshakes_that_fail_do_not_fill_the_disk(case):
+    ground = Ground(case)
+    port, count = ground.port, 500
+    for _ in range(count):
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as sock:
+            sock.sendall(b"no handshake at all")
+            sock.recv(100)
+    told = ground.broker.logged().count("TLS handshake failed")
+    assert told == 300, told
+    assert ground.broker.logged().count("further ones within this minute are not told") == 1
+    ground.peer().open().is_alive()
+
+
 def sc10_clients_certificates_are_checked_to_their_authority(case):
     ground = Ground(case)
     strict = ["--tls-ca", ground.authority.certificate, "--tls-verify", "peer"]

@@ -186,6 +186,8 @@ pub(crate) struct Alarms {
     by_hand: Mutex<Alarm>,
     /// The same as in `alarm`, for those who look at every read.
     is_on: AtomicBool,
+    /// The same of memory alone, for those who look at every delivery.
+    memory: Arc<AtomicBool>,
     /// What transient messages may take of the memory limit, in bytes.
     transient_max: AtomicU64,
     alarm: watch::Sender<Alarm>,
@@ -200,6 +202,7 @@ impl Alarms {
             out_of_space: AtomicBool::new(false),
             by_hand: Mutex::default(),
             is_on: AtomicBool::new(false),
+            memory: Arc::default(),
             transient_max: AtomicU64::new(u64::MAX),
             alarm: watch::channel(Alarm::default()).0,
             look: Notify::new(),
@@ -208,6 +211,11 @@ impl Alarms {
 
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Whether memory is short, at any moment from now on.
+    pub(crate) fn memory_shortage(&self) -> Arc<AtomicBool> {
+        self.memory.clone()
     }
 
     /// Bytes of transient messages above which they go to the disk.
@@ -338,6 +346,7 @@ impl Alarms {
             _ => {}
         }
         self.is_on.store(alarm.is_on(), Ordering::Relaxed);
+        self.memory.store(alarm.memory, Ordering::Relaxed);
         self.alarm.send_replace(alarm);
     }
 }

@@ -7,7 +7,7 @@ use std::{
     pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -619,6 +619,12 @@ impl Broker {
     #[must_use]
     pub fn has_alarm(&self) -> bool {
         self.services.alarms.is_on()
+    }
+
+    /// Whether memory is short, at any moment from now on.
+    #[must_use]
+    pub fn memory_shortage(&self) -> Arc<AtomicBool> {
+        self.services.alarms.memory_shortage()
     }
 
     /// Which alarms are on.

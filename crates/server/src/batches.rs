@@ -9,6 +9,9 @@ use leveret_runtime::QueueHandle;
 /// Batches that are kept for the next read.
 const KEPT_MAX: usize = 16;
 
+/// Commands whose memory each of them keeps: what one burst needed is not kept for as long as the connection is open.
+const KEPT_COMMANDS_MAX: usize = 512;
+
 /// Up to so many queues looking through the list is faster than an index.
 const LOOKED_THROUGH_MAX: usize = 8;
 
@@ -94,6 +97,7 @@ impl Batches {
     pub(crate) fn submit(&mut self) {
         for batch in &mut self.list[..self.used] {
             batch.queue.submit(&mut batch.commands);
+            batch.commands.shrink_to(KEPT_COMMANDS_MAX);
         }
         self.used = 0;
         self.index.clear();

@@ -245,8 +245,6 @@ impl Calls {
     }
 
     async fn login(&mut self, login: Login) -> Answer {
-        // Not before: whoever only looks whether the port is open is worth no line.
-        info!("accepting AMQP connection {} -> {}", self.peer, self.local);
         let (name, peer) = (&login.user, self.peer.ip());
         let admitted = match login.mechanism {
             Mechanism::Anonymous | Mechanism::External => {
@@ -257,6 +255,10 @@ impl Calls {
                 self.broker.login(name.as_bytes(), password, peer).await
             }
         };
+        // Not before: whoever only looks whether the port is open is worth no line, nor who is not listened to.
+        if !matches!(admitted, Err(LoginRefused::TooMany)) {
+            info!("accepting AMQP connection {} -> {}", self.peer, self.local);
+        }
         self.broker.note_login(LoginOver::Amqp, admitted.is_ok());
         let facts = LoginFacts {
             connection: self.id,

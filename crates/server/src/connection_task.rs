@@ -21,7 +21,7 @@ use tracing::{Instrument, debug, error, info, info_span};
 
 use crate::{
     calls::{Afterwards, Calls},
-    outbox::{ConnectionOutbox, Order, UNREAD_BYTES_MAX},
+    outbox::{ConnectionOutbox, Order},
     server::Host,
     stage::Stage,
     transport::{ReadHalf, Transport},
@@ -83,7 +83,7 @@ fn start(accepted: Accepted) -> (Box<Reader>, Writing) {
         stopping,
         ..
     } = host;
-    let outbox = Arc::new(ConnectionOutbox::new(started));
+    let outbox = Arc::new(ConnectionOutbox::new(started, broker.memory_shortage()));
     broker.connect(id, outbox.clone() as Arc<dyn Outbox>);
     let (socket, write_half) = stream.into_split();
     let writer = Box::pin(writer::run(write_half, outbox.clone()));
@@ -115,6 +115,7 @@ fn start(accepted: Accepted) -> (Box<Reader>, Writing) {
         reads: 0,
         is_lost: false,
         is_paused: false,
+        has_more: false,
         stopping,
         beat: Beat {
             seen_write: Millis::default(),
@@ -185,6 +186,8 @@ struct Reader {
     is_lost: bool,
     /// It waits for room.
     is_paused: bool,
+    /// More was read than one turn takes.
+    has_more: bool,
     stopping: watch::Receiver<bool>,
     beat: Beat,
     outbox: Arc<ConnectionOutbox>,
@@ -201,6 +204,16 @@ impl Reader {
             }
             owes_way |= self.stage.take_submitted();
             match self.wait_for_room().await {
+                ControlFlow::Continue(Waited::ToTheEnd) if std::mem::take(&mut self.has_more) => {
+                    match self.look_around() {
+                        ControlFlow::Continue(()) => {}
+                        ControlFlow::Break(how) => break how,
+                    }
+                    // The writing half has its turn, and so have others.
+                    yield_now().await;
+                    owes_way = false;
+                    continue;
+                }
                 ControlFlow::Continue(Waited::ToTheEnd) => {}
                 // There is something to do before the next read.
                 ControlFlow::Continue(Waited::UntilToldToClose | Waited::InTheMiddle) => continue,
@@ -248,13 +261,17 @@ impl Reader {
             let now = self.outbox.now();
             self.session.hold_publishers(self.calls.broker.has_alarm());
             let step = self.session.receive(now, &mut self.input, &mut self.stage);
-            let is_unread = self.flush() > UNREAD_BYTES_MAX;
+            let is_unread = self.flush() > self.outbox.unread_max();
             if is_unread && !matches!(step, Step::Close(_)) {
                 // An operator's close ends the wait, and the session finds it next.
                 Box::pin(self.pause(Pause::Client)).await?;
             }
             match step {
                 Step::NeedInput => return ControlFlow::Continue(()),
+                Step::Submit => {
+                    self.has_more = true;
+                    return ControlFlow::Continue(());
+                }
                 Step::Close(how) => return ControlFlow::Break(how),
                 Step::Call(call) => {
                     let Self {
@@ -414,6 +431,8 @@ impl Reader {
     fn wait(&mut self) -> impl Future<Output = ControlFlow<CloseHow>> {
         self.input.release_idle_capacity();
         self.session.release_idle_capacity();
+        self.stage.release_capacity();
+        self.news.release_capacity();
         async move {
             loop {
                 let deadline = Beat::deadline(&self.session, &self.outbox);
@@ -450,6 +469,16 @@ impl Reader {
                 }
             }
         }
+    }
+
+    /// Between two turns over the same read: what would be seen between two reads.
+    fn look_around(&mut self) -> ControlFlow<CloseHow> {
+        self.obey();
+        // Nobody reads meanwhile, so that silence of the client means nothing.
+        self.session.pause_reading(true);
+        let ticked = self.beat.tick(&mut self.session, &self.outbox);
+        self.session.pause_reading(false);
+        ticked
     }
 
     /// Does what operators asked for; `true` when the session has to go on by it.

@@ -21,6 +21,7 @@ mod route_cache;
 mod server;
 mod stage;
 mod token_end;
+mod told;
 mod transport;
 mod welcome;
 mod writer;

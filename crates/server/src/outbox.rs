@@ -27,21 +27,39 @@ use tokio::{
     time::timeout,
 };
 
-/// Above this many bytes the connection's consumers pause: a slow reader never costs more memory.
-const HIGH_WATER_BYTES: usize = 8 * 1024 * 1024;
-/// At this many bytes they go on.
-const LOW_WATER_BYTES: usize = 2 * 1024 * 1024;
+/// What may wait for a client that does not read.
+#[derive(Debug, Clone, Copy)]
+struct Waters {
+    /// Above this many bytes the connection's consumers pause: a slow reader never costs more memory.
+    high: usize,
+    /// At this many bytes they go on.
+    low: usize,
+    /// Above this many bytes the client is not read, down to the low-water mark: what it asks for, it has to take. More
+    /// than consumers leave, so that a slow one can still ack.
+    unread: usize,
+    /// Above this many bytes replies without a queue are dropped: unlike a queue's messages they have nowhere to wait, and
+    /// nobody was promised more than an attempt.
+    replies: usize,
+}
 
-/// Above this many bytes the client is not read, down to the low-water mark: what it asks for, it has to take. More
-/// than consumers leave, so that a slow one can still ack.
-pub(crate) const UNREAD_BYTES_MAX: usize = 2 * HIGH_WATER_BYTES;
+/// While there is memory.
+const ROOMY: Waters = Waters {
+    high: 8 * 1024 * 1024,
+    low: 2 * 1024 * 1024,
+    unread: 16 * 1024 * 1024,
+    replies: 64 * 1024 * 1024,
+};
+
+/// While memory is short: thousands of slow readers together must not fetch from the disk what there is no room for.
+const SHORT: Waters = Waters {
+    high: 256 * 1024,
+    low: 64 * 1024,
+    unread: 2 * 1024 * 1024,
+    replies: 1024 * 1024,
+};
 
 /// How long a client that is not read may take nothing at all.
 const STALL_LIMIT: Duration = Duration::from_secs(30);
-
-/// Above this many bytes replies without a queue are dropped: unlike a queue's messages they have nowhere
-/// to wait, and nobody was promised more than an attempt.
-const REPLIES_WATER_BYTES: usize = 64 * 1024 * 1024;
 
 /// Encoded bytes on their way to the socket, and whom to wake for them.
 #[derive(Debug)]
@@ -67,6 +85,7 @@ pub(crate) struct ConnectionOutbox {
     started: Instant,
     /// When the writer last wrote something, in milliseconds.
     written_at: AtomicU64,
+    is_memory_short: Arc<AtomicBool>,
 }
 
 /// What an operator asks of a connection.
@@ -103,7 +122,7 @@ pub(crate) enum End {
 }
 
 impl ConnectionOutbox {
-    pub(crate) fn new(started: Instant) -> Self {
+    pub(crate) fn new(started: Instant, is_memory_short: Arc<AtomicBool>) -> Self {
         let state = State {
             outgoing: Outgoing::new(),
             paused: Vec::new(),
@@ -124,7 +143,21 @@ impl ConnectionOutbox {
             go_on_bell: Notify::new(),
             started,
             written_at: AtomicU64::new(0),
+            is_memory_short,
         }
+    }
+
+    fn waters(&self) -> Waters {
+        if self.is_memory_short.load(Ordering::Relaxed) {
+            SHORT
+        } else {
+            ROOMY
+        }
+    }
+
+    /// Above this many bytes the client is not read.
+    pub(crate) fn unread_max(&self) -> usize {
+        self.waters().unread
     }
 
     /// Monotonic milliseconds since the connection was accepted.
@@ -274,7 +307,7 @@ impl ConnectionOutbox {
         loop {
             {
                 let mut state = self.state.lock();
-                if state.outgoing.pending_bytes() <= LOW_WATER_BYTES {
+                if state.outgoing.pending_bytes() <= self.waters().low {
                     return true;
                 }
                 state.reader_waits = true;
@@ -307,11 +340,12 @@ impl ConnectionOutbox {
                 reader_waits,
                 ..
             } = &mut *self.state.lock();
-            if *reader_waits && outgoing.pending_bytes() <= LOW_WATER_BYTES {
+            let is_low = outgoing.pending_bytes() <= self.waters().low;
+            if *reader_waits && is_low {
                 *reader_waits = false;
                 self.go_on_bell.notify_one();
             }
-            if paused.is_empty() || outgoing.pending_bytes() > LOW_WATER_BYTES {
+            if paused.is_empty() || !is_low {
                 return;
             }
             let is_paused = |known: &&(ConsumerId, _)| paused.contains(&known.0);
@@ -389,7 +423,7 @@ impl Outbox for ConnectionOutbox {
                 .outgoing
                 .deliver(*consumer, from, *redelivered, message);
         }
-        let is_high = state.outgoing.pending_bytes() > HIGH_WATER_BYTES;
+        let is_high = state.outgoing.pending_bytes() > self.waters().high;
         if is_high {
             for delivery in deliveries {
                 if !state.paused.contains(&delivery.consumer) {
@@ -410,8 +444,9 @@ impl Outbox for ConnectionOutbox {
     }
 
     fn reply(&self, consumer: ConsumerId, message: &Message) {
+        let most = self.waters().replies;
         self.with(|outgoing| {
-            if outgoing.pending_bytes() <= REPLIES_WATER_BYTES {
+            if outgoing.pending_bytes() <= most {
                 // No ack will ask where it came from.
                 outgoing.deliver(consumer, HandedOut::default(), false, message);
             }
@@ -484,7 +519,7 @@ mod tests {
     fn what_others_put_in_wakes_the_waiting_task_once() {
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(wakes.clone());
-        let outbox = ConnectionOutbox::new(Instant::now());
+        let outbox = ConnectionOutbox::new(Instant::now(), Arc::default());
         assert_eq!(
             outbox.poll_rung(&Context::from_waker(&waker)),
             Poll::Pending
@@ -502,7 +537,7 @@ mod tests {
     fn what_is_put_in_while_the_task_reads_wakes_nobody_and_is_found_behind_it() {
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(wakes.clone());
-        let outbox = ConnectionOutbox::new(Instant::now());
+        let outbox = ConnectionOutbox::new(Instant::now(), Arc::default());
         assert_eq!(
             outbox.poll_rung(&Context::from_waker(&waker)),
             Poll::Pending

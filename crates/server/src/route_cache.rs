@@ -1,6 +1,10 @@
 //! Routes a connection has used lately.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use foldhash::fast::RandomState;
 use leveret_core::{
@@ -20,6 +24,9 @@ use smallvec::SmallVec;
 /// Routes kept per connection. A publisher with more keys than this looks each of them up anew, at
 /// the cost of some map walks.
 const ROUTES_MAX: usize = 1024;
+
+/// Queues in all of these together: a route may have thousands.
+const TARGETS_MAX: usize = 16 * 1024;
 
 /// The queues one exchange and routing key lead to.
 pub(crate) type Route = SmallVec<[Arc<QueueHandle>; 1]>;
@@ -62,8 +69,12 @@ pub(crate) struct RouteCache {
     /// Copies of everything are wanted.
     is_traced: bool,
     routes: HashMap<Box<[u8]>, Arc<Route>, RandomState>,
+    /// Queues of all of them.
+    targets: usize,
     /// Exchange and routing key of the look-up at hand; kept for its capacity.
     key: Vec<u8>,
+    /// What the look-ups of this turn took.
+    looked_for: Duration,
 }
 
 impl RouteCache {
@@ -86,7 +97,9 @@ impl RouteCache {
             written: None,
             is_traced,
             routes: HashMap::default(),
+            targets: 0,
             key: Vec::new(),
+            looked_for: Duration::ZERO,
         }
     }
 
@@ -104,9 +117,7 @@ impl RouteCache {
             let mut keys = Vec::with_capacity(1 + extra_keys.len());
             keys.push(routing_key.clone());
             keys.extend_from_slice(extra_keys);
-            self.check_write(exchange)?;
-            self.check_topics(exchange, &keys)?;
-            let found = self.snapshot.route(exchange, &keys, message)?;
+            let found = self.look_up(exchange, &keys, message)?;
             return Ok(self.found(found));
         }
         if exchange.is_empty() && is_reply_name(routing_key) {
@@ -122,20 +133,43 @@ impl RouteCache {
         if let Some(route) = self.routes.get(self.key.as_slice()) {
             return Ok(route.clone().into());
         }
-        let keys = std::slice::from_ref(routing_key);
-        self.check_write(exchange)?;
-        self.check_topics(exchange, keys)?;
-        let found = self.snapshot.route(exchange, keys, message)?;
+        let found = self.look_up(exchange, std::slice::from_ref(routing_key), message)?;
         let by_key_alone = found.by_key_alone;
         let found = self.found(found);
         if by_key_alone {
-            if self.routes.len() >= ROUTES_MAX {
-                self.routes.clear();
+            if self.routes.len() >= ROUTES_MAX || self.targets >= TARGETS_MAX {
+                self.forget_routes();
             }
+            self.targets += found.route.len();
             self.routes
                 .insert(self.key.as_slice().into(), Arc::clone(&found.route));
         }
         Ok(found)
+    }
+
+    /// A route that is not known, if the user may write there.
+    fn look_up(
+        &mut self,
+        exchange: &ShortString,
+        keys: &[ShortString],
+        message: &dyn Routable,
+    ) -> Result<vhost::Route, Refusal> {
+        let began = Instant::now();
+        self.check_write(exchange)?;
+        self.check_topics(exchange, keys)?;
+        let found = self.snapshot.route(exchange, keys, message)?;
+        self.looked_for += began.elapsed();
+        Ok(found)
+    }
+
+    /// What was looked for before counts no more.
+    pub(crate) const fn begin_turn(&mut self) {
+        self.looked_for = Duration::ZERO;
+    }
+
+    /// Whether the look-ups of this turn took so long.
+    pub(crate) fn has_looked_for(&self, at_least: Duration) -> bool {
+        self.looked_for >= at_least
     }
 
     /// Has exchanges remember the message; `false` when it is to be routed anew, because the vhost has changed.
@@ -274,7 +308,12 @@ impl RouteCache {
     pub(crate) fn set_rights(&mut self, rights: Arc<Rights>) {
         self.rights = rights;
         self.written = None;
+        self.forget_routes();
+    }
+
+    fn forget_routes(&mut self) {
         self.routes.clear();
+        self.targets = 0;
     }
 
     fn refresh(&mut self) {
@@ -288,7 +327,7 @@ impl RouteCache {
             self.version = version;
             self.snapshot = self.vhost.snapshot();
             self.is_traced = self.vhost.is_traced();
-            self.routes.clear();
+            self.forget_routes();
         }
     }
 }

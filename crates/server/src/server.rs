@@ -22,6 +22,7 @@ use crate::{
     connection_task,
     listener::{Bound, Listener, Listeners},
     network::Network,
+    told::Told,
     welcome::{self, Arrival},
 };
 
@@ -75,6 +76,7 @@ pub(crate) struct Host {
     alive: watch::Receiver<()>,
     /// Sockets that may still be opened.
     room: Arc<Semaphore>,
+    pub(crate) told: Arc<Told>,
 }
 
 impl Server {
@@ -91,6 +93,7 @@ impl Server {
         let mut acceptors = JoinSet::new();
         let mut unix_paths = Vec::new();
         let room = Arc::new(Semaphore::new(options.sockets_max));
+        let told = Arc::new(Told::default());
         let without_tls = Arc::new(without_external(&settings));
         for listener in listeners.into_sockets() {
             if let Bound::Unix(_, path) = &listener.socket {
@@ -109,6 +112,7 @@ impl Server {
                 stopping: stopping.subscribe(),
                 alive: connections.subscribe(),
                 room: room.clone(),
+                told: told.clone(),
             };
             acceptors.spawn(accept(listener, host));
         }

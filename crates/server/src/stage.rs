@@ -1,6 +1,6 @@
 //! What one read of a connection asks of queues, collected per queue and submitted once each.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use leveret_core::{
     delay,
@@ -32,6 +32,16 @@ use transactions::Transactions;
 mod tally;
 mod transactions;
 
+/// Commands for queues that are staged at once. One read holds thousands of publishes, and each of them may lead to
+/// thousands of queues: without a bound it is memory for millions of commands, and a turn that takes seconds.
+const STAGED_MAX: usize = 8192;
+
+/// Entries of each list whose memory is kept for the next turn.
+const KEPT_MAX: usize = 1024;
+
+/// How long one turn of a connection may look for routes that it does not know: bindings can make that expensive.
+const ROUTING_MAX: Duration = Duration::from_millis(5);
+
 /// What the session keeps to.
 const ONLY_IN_AN_OPEN_VHOST: &str = "the session publishes only in an open vhost";
 
@@ -59,6 +69,8 @@ pub(crate) struct Stage {
     room: Vec<(ChannelKey, u64)>,
     /// Counts settlements: each is one step, however many deliveries it is about.
     step: u64,
+    /// Commands and replies that wait for the next submit.
+    staged: usize,
     /// Something was published since the last look.
     published: bool,
     /// Memory of what was published to be stored since the last look.
@@ -99,6 +111,7 @@ impl Stage {
             tally: None,
             room: Vec::new(),
             step: 0,
+            staged: 0,
             published: false,
             to_be_stored: 0,
             submitted: false,
@@ -172,6 +185,10 @@ impl Stage {
         if let (Some(tally), Some(traffic)) = (&mut self.tally, &self.traffic) {
             tally.tell(&self.broker, traffic);
         }
+        self.staged = 0;
+        if let Some(routes) = &mut self.routes {
+            routes.begin_turn();
+        }
         for (target, message) in self.replies.drain(..) {
             target.reply(&message);
         }
@@ -210,6 +227,12 @@ impl Stage {
         }
     }
 
+    /// Gives up what only a burst needs.
+    pub(crate) fn release_capacity(&mut self) {
+        self.confirms.shrink_to(KEPT_MAX);
+        self.replies.shrink_to(KEPT_MAX);
+    }
+
     /// The room that was given back by what was submitted since the last call.
     pub(crate) fn take_room(&mut self) -> Vec<(ChannelKey, u64)> {
         std::mem::take(&mut self.room)
@@ -229,6 +252,7 @@ impl Stage {
             held_by,
             replies_to,
         } = pending;
+        self.staged += route.len() + replies_to.len() + held_by.len();
         for (delay, Hold { wait, .. }) in held_by {
             let hold = delay::Command::Hold {
                 message: wait.held(&message),
@@ -245,7 +269,8 @@ impl Stage {
             .map(|target| (target, message.clone()));
         self.replies.extend(replies);
         if message.is_persistent() {
-            self.to_be_stored += message.memory_bytes() as u64;
+            // In each of them.
+            self.to_be_stored += (message.memory_bytes() * route.len().max(1)) as u64;
         }
         for queue in route.iter() {
             if let Some(batch) = self.batches.of(queue.id(), || Some(queue.clone())) {
@@ -399,6 +424,7 @@ impl Sink for Stage {
             self.count_unroutable(|counts| counts.return_unroutable += 1);
             return Ok(Routed::Returned(message));
         }
+        let queues = route.len() + held_by.len() + targets.len();
         let pending = Pending {
             message,
             route,
@@ -410,7 +436,7 @@ impl Sink for Stage {
         } else {
             self.enqueue(pending, confirm);
         }
-        Ok(Routed::Taken)
+        Ok(Routed::Taken(queues))
     }
 
     fn commit(&mut self, commit: Commit) {
@@ -475,7 +501,13 @@ impl Sink for Stage {
         self.routes().has_queue(name)
     }
 
+    fn is_full(&self) -> bool {
+        let has_looked = |routes: &RouteCache| routes.has_looked_for(ROUTING_MAX);
+        self.staged >= STAGED_MAX || self.routes.as_ref().is_some_and(has_looked)
+    }
+
     fn settle(&mut self, settle: Settle) {
+        self.staged += 1;
         self.step += u64::from(!settle.continues);
         stage_settle(&mut self.batches, &self.broker, settle, self.step);
     }

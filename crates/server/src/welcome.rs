@@ -1,6 +1,6 @@
 //! What comes before AMQP: the word of a proxy, the TLS handshake.
 
-use std::{io, net::IpAddr, sync::Arc, time::Instant};
+use std::{fmt, io, net::IpAddr, sync::Arc, time::Instant};
 
 use leveret_runtime::{Endpoint, PeerCertFacts, TlsFacts};
 use leveret_tls::{CipherFacts, LoginFrom, PeerCertificate, Tls};
@@ -9,9 +9,9 @@ use tokio::{
     time::{Instant as TokioInstant, timeout, timeout_at},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
-use tracing::info;
+use tracing::{debug, info};
 
-use crate::{connection_task::Accepted, proxy, server::Host, transport::Transport};
+use crate::{connection_task::Accepted, proxy, server::Host, told::Tell, transport::Transport};
 
 /// A socket that was just accepted.
 #[derive(Debug)]
@@ -66,7 +66,8 @@ pub(crate) async fn welcome(arrival: Arrival, host: Host) -> Option<Accepted> {
         let is_trusted = |proxy: IpAddr| trusted.iter().any(|network| network.contains(proxy));
         // Nothing is read of anybody else: what they say of themselves counts for nothing.
         if !trusted.is_empty() && !is_trusted(peer.ip()) {
-            info!(%peer, "not one of the trusted proxies");
+            let reason = "it is not one of the trusted proxies";
+            came_to_nothing(&host, &peer, "not a proxy", &reason);
             return None;
         }
         // The whole handshake has one time limit.
@@ -79,7 +80,7 @@ pub(crate) async fn welcome(arrival: Arrival, host: Host) -> Option<Accepted> {
             Ok(Some(source)) => peer = source.into(),
             Ok(None) => {}
             Err(reason) => {
-                info!(%peer, %reason, "not a proxy");
+                came_to_nothing(&host, &peer, "not a proxy", &reason);
                 return None;
             }
         }
@@ -100,9 +101,20 @@ pub(crate) async fn welcome(arrival: Arrival, host: Host) -> Option<Accepted> {
             accepted(stream, peer, Some(Box::new(tls)), host)
         }
         Err(reason) => {
-            info!(%peer, %reason, "TLS handshake failed");
+            came_to_nothing(&host, &peer, "TLS handshake failed", &reason);
             None
         }
+    }
+}
+
+/// Tells of a socket that got no further. Anybody can open one, and open it again.
+fn came_to_nothing(host: &Host, peer: &Endpoint, what: &str, reason: &dyn fmt::Display) {
+    match host.told.next(Instant::now()) {
+        Tell::Line => info!(%peer, %reason, "{what}"),
+        Tell::LastLine => {
+            info!(%peer, %reason, "{what}; further ones within this minute are not told");
+        }
+        Tell::Nothing => debug!(%peer, %reason, "{what}"),
     }
 }
 

@@ -402,7 +402,7 @@ impl Channel {
     ) -> Result<Routed, Fault> {
         match self.state {
             State::Open => {}
-            State::AwaitCloseOk => return Ok(Routed::Taken),
+            State::AwaitCloseOk => return Ok(Routed::Taken(0)),
             State::Unopened => return Err(ConnectionError::ExpectedChannelOpen.into()),
         }
         if content.head.method != PUBLISH {
@@ -429,7 +429,11 @@ impl Channel {
         let routed = publish::publish(content, promise, publisher, sink)?;
         self.counts.publish += 1;
         match routed {
-            Routed::Taken => {}
+            Routed::Taken(queues) => {
+                if let Mode::Tx(transaction) = &mut self.mode {
+                    transaction.count_targets(queues);
+                }
+            }
             Routed::Dropped => self.counts.drop_unroutable += 1,
             Routed::Returned(_) => self.counts.return_unroutable += 1,
         }

@@ -48,6 +48,8 @@ use crate::{
 pub enum Step {
     /// Read more.
     NeedInput,
+    /// Submit what was staged, and call `receive` again, also without new input: [`Sink::is_full`].
+    Submit,
     /// Carry this out, give the answer, and call `receive` again, also without new input.
     Call(Call),
     /// Write what there is, then end the socket. Nothing may be received any more.
@@ -495,6 +497,7 @@ impl Connection {
                     self.is_held = true;
                     return Step::NeedInput;
                 }
+                Ok(None) if sink.is_full() => return Step::Submit,
                 Ok(None) => {}
                 Ok(Some(asked)) => {
                     let (call, waiting) = *asked;

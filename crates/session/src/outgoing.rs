@@ -69,7 +69,17 @@ pub struct News {
     pub(crate) overdue: Vec<(ChannelKey, u64)>,
 }
 
+/// Entries of news whose memory is kept for the next ones.
+const NEWS_KEPT: usize = 1024;
+
 impl News {
+    /// Gives up what only a burst needs, once it was drained.
+    pub fn release_capacity(&mut self) {
+        self.delivered.shrink_to(NEWS_KEPT);
+        self.cancelled.shrink_to(NEWS_KEPT);
+        self.overdue.shrink_to(NEWS_KEPT);
+    }
+
     /// Nothing happened.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

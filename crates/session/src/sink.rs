@@ -56,6 +56,10 @@ pub trait Sink {
     /// Drops what was published in a transaction.
     fn rollback(&mut self, channel: ChannelKey);
 
+    /// So much is staged that it is to be submitted before another frame is taken: a read holds thousands of publishes,
+    /// and each of them may lead to thousands of queues.
+    fn is_full(&self) -> bool;
+
     /// Stages the end of one delivery.
     fn settle(&mut self, settle: Settle);
 
@@ -70,8 +74,8 @@ pub trait Sink {
 /// What became of a publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Routed {
-    /// Staged for its queues.
-    Taken,
+    /// Staged for so many queues.
+    Taken(usize),
     /// No queue takes it and nobody wants it back.
     Dropped,
     /// It was mandatory and no queue takes it. It goes back at once, so that the return stands before

@@ -7,8 +7,9 @@ use leveret_wire::ids::DeliveryTag;
 
 /// Entries below which settled ones in the middle are not worth removing.
 const COMPACT_MIN: usize = 64;
-/// Entries whose memory an empty ledger keeps for the next deliveries.
-const KEPT_CAPACITY: usize = 4096;
+/// Entries whose memory an empty ledger keeps for the next deliveries. A connection may have thousands of channels that
+/// each were busy once.
+const KEPT_CAPACITY: usize = 256;
 
 /// HandedOut deliveries by their tags, which rise.
 ///

@@ -20,6 +20,9 @@ use crate::{
 /// keeps it in its place.
 const PUBLISH_BYTES: u64 = 512;
 
+/// What it counts for with each queue that it leads to: the commit hands all of them a command at once.
+const TARGET_BYTES: u64 = 128;
+
 /// What waits for the commit.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
@@ -59,6 +62,11 @@ impl Transaction {
     /// A publish of so many bytes was staged.
     pub(super) const fn count_publish(&mut self, bytes: u64) {
         self.publish_bytes += PUBLISH_BYTES + bytes;
+    }
+
+    /// That publish leads to so many queues.
+    pub(super) const fn count_targets(&mut self, queues: usize) {
+        self.publish_bytes += queues as u64 * TARGET_BYTES;
     }
 
     /// Where messages are returned to until the commit.

@@ -5,6 +5,10 @@
 
 use std::collections::VecDeque;
 
+/// Entries whose memory stays when everything is answered. A connection may have thousands of channels that each were busy
+/// once.
+const KEPT_CAPACITY: usize = 1024;
+
 /// Confirms of one channel.
 #[derive(Debug)]
 pub(super) struct Confirms {
@@ -84,6 +88,9 @@ impl Confirms {
             count += 1;
         }
         self.first += count;
+        if self.owed.is_empty() && self.owed.capacity() > KEPT_CAPACITY {
+            self.owed = VecDeque::new();
+        }
         (count > 0).then_some(Run {
             last: self.first - 1,
             count,
@@ -146,6 +153,18 @@ mod tests {
                 },
             ]
         );
+    }
+
+    #[test]
+    fn sc21_a_burst_leaves_no_memory_behind() {
+        let mut confirms = Confirms::new();
+        for number in 1..=100_000 {
+            confirms.expect(number, 0);
+        }
+        assert_eq!(confirms.take_run().map(|run| run.count), Some(100_000));
+        assert!(confirms.owed.capacity() <= super::KEPT_CAPACITY);
+        confirms.expect(100_001, 0);
+        assert_eq!(confirms.take_run().map(|run| run.last), Some(100_001));
     }
 
     #[test]

@@ -50,6 +50,19 @@ fn while_publishers_are_to_wait_a_message_waits_for_its_body() {
 }
 
 #[test]
+fn sc21_no_more_is_taken_of_a_read_than_is_staged_at_once() {
+    let mut scenario = Scenario::with_channel();
+    scenario.sink.publishes_max = Some(2);
+    let mut bytes = Vec::new();
+    for body in [&b""[..], b"body"].into_iter().cycle().take(7) {
+        bytes.extend_from_slice(&publish_frames(1, "", "k", &RawProperties::EMPTY, body));
+    }
+    scenario.send_bytes(&bytes);
+    assert_eq!(scenario.events().len(), 7, "all of it is worked through");
+    assert_eq!(scenario.sink.submits, 3, "two publishes at a time");
+}
+
+#[test]
 fn a_message_without_a_body_is_taken_before_its_publisher_waits() {
     let mut scenario = Scenario::with_channel();
     scenario.hold_publishers(true);

@@ -52,6 +52,13 @@ pub(crate) struct Recorder {
     pub(crate) events: Vec<Event>,
     /// Without any, the user may do everything.
     pub(crate) rights: Option<Arc<Rights>>,
+    /// Queues that a publish leads to; one, unless said otherwise.
+    pub(crate) queues: Option<usize>,
+    /// It is full with so many publishes; never, unless said otherwise.
+    pub(crate) publishes_max: Option<usize>,
+    /// Publishes since the last submit, and submits that were asked for.
+    publishes: usize,
+    pub(crate) submits: usize,
     names: u32,
 }
 
@@ -80,8 +87,9 @@ impl Sink for Recorder {
                 priority: publish.priority,
             }))
         } else {
-            Routed::Taken
+            Routed::Taken(self.queues.unwrap_or(1))
         };
+        self.publishes += 1;
         self.events.push(Event::Publish(publish));
         Ok(routed)
     }
@@ -119,6 +127,10 @@ impl Sink for Recorder {
 
     fn rollback(&mut self, channel: ChannelKey) {
         self.events.push(Event::Rollback(channel));
+    }
+
+    fn is_full(&self) -> bool {
+        self.publishes_max.is_some_and(|max| self.publishes >= max)
     }
 
     fn settle(&mut self, settle: Settle) {
@@ -310,6 +322,10 @@ impl Scenario {
             self.outgoing.append(self.connection.replies());
             match step {
                 Step::NeedInput => break,
+                Step::Submit => {
+                    self.sink.publishes = 0;
+                    self.sink.submits += 1;
+                }
                 Step::Close(how) => self.close = Some(how),
                 Step::Call(call) => {
                     self.sink.events.push(Event::Call(call.clone()));

@@ -330,6 +330,22 @@ fn what_waits_for_commits_is_bounded_over_all_channels() {
 }
 
 #[test]
+fn sc13_a_transaction_counts_every_queue_that_its_publishes_lead_to() {
+    let mut scenario = Scenario::with_channel();
+    scenario.send(1, tx::Select {});
+    scenario.expect(1, tx::SelectOk {});
+    scenario.sink.queues = Some(100_000);
+    // Each is a few bytes, and a hundred thousand commands.
+    for _ in 0..5 {
+        scenario.publish(1, "fanout", "k", b"");
+    }
+    scenario.expect_nothing();
+    scenario.publish(1, "fanout", "k", b"");
+    let text = "PRECONDITION_FAILED - open transactions on this connection exceed 67108864 bytes";
+    scenario.expect_channel_close(1, 406, text, (60, 40));
+}
+
+#[test]
 fn a_commit_is_decided_by_the_last_queue() {
     let mut scenario = with_deliveries(0);
     let outgoing = &mut scenario.outgoing;
