@@ -5,8 +5,11 @@ import json
 import socket
 import time
 import urllib.parse
+import urllib.request
 
-from peer import PATIENCE, Api, Peer, raw_http
+from peer import PATIENCE, Api, Peer, raw_http, until
+
+MEGABYTE = 1 << 20
 
 GUEST = base64.b64encode(b"guest:guest").decode()
 MARKUP = "<script>alert(1)</script>\"'&\u202egnp.\x1b[31mred"
@@ -284,3 +287,67 @@ def sc55_there_are_no_endpoints_for_tests(case):
         for method, wanted in (("GET", {404}), ("POST", {404, 405}), ("PUT", {404, 405})):
             answered, _ = Api(broker).call(method, path)
             assert answered in wanted, (method, path, answered)
+
+
+def sc47_who_takes_nothing_of_an_answer_is_cut_off(case):
+    broker = case.broker("--metrics-listen", "127.0.0.1:0")
+    peer = Peer(broker.port).open()
+    for number in range(2000):
+        peer.send("queue.declare", queue=f"{'q' * 200}{number}", nowait=True)
+    peer.is_alive()
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.connect(("127.0.0.1", broker.metrics_port))
+        before = broker.descriptors()
+        sock.sendall(b"GET /metrics/per-object HTTP/1.1\r\nhost: x\r\n\r\n")
+        sock.settimeout(PATIENCE * 2)
+        assert sock.recv(1) == b"H"
+        # Nothing is asked of the broker meanwhile: it has to find out by itself.
+        until(lambda: broker.descriptors() < before, limit=60, text="the answer is still there")
+    with urllib.request.urlopen(f"http://127.0.0.1:{broker.metrics_port}/metrics/per-object", timeout=60) as answer:
+        size = len(answer.read())
+    case.note(f"an answer of {size / MEGABYTE:.0f} MiB that nobody took")
+    assert size > 8 * MEGABYTE, "more than fits into sockets"
+
+
+def sc46_large_bodies_wait_for_each_other(case):
+    """Whoever has shown good credentials still holds no more of the memory than there is for bodies."""
+    broker = case.broker()
+    authorization = Api(broker).authorization
+    body = 16 * MEGABYTE
+    head = f"PUT /api/vhosts/large HTTP/1.1\r\nhost: x\r\nauthorization: {authorization}\r\ncontent-length: {body}\r\n\r\n"
+    before, half = broker.rss(), b" " * (body // 2)
+    socks = [socket.create_connection(("127.0.0.1", broker.http_port), timeout=PATIENCE) for _ in range(20)]
+    for sock in socks:
+        sock.sendall(head.encode())
+    for sock in socks:
+        sock.settimeout(0.2)
+        try:
+            sock.sendall(half)
+        except TimeoutError:
+            pass
+    grown = broker.rss() - before
+    case.note(f"{len(socks)} halves of {body / MEGABYTE:.0f} MiB each: memory {grown / MEGABYTE:+.0f} MiB")
+    assert grown < 100 * MEGABYTE
+    # Small ones do not wait.
+    Api(broker).put("/api/vhosts/small")
+    for sock in socks:
+        sock.close()
+    until(lambda: Api(broker).call("PUT", "/api/vhosts/large", b" " * body)[0] == 201)
+
+
+def sc49_a_foreign_page_changes_nothing(case):
+    broker = case.broker()
+    api = Api(broker)
+    foreign = {"sec-fetch-site": "cross-site", "origin": "http://elsewhere.example", "content-type": "text/plain"}
+    for method, path, body in (
+        ("POST", "/api/definitions", json.dumps({"vhosts": [{"name": "forged"}]}).encode()),
+        ("POST", "/api/exchanges/%2F/amq.default/publish", b"{}"),
+        ("PUT", "/api/vhosts/forged", b"{}"),
+        ("DELETE", "/api/vhosts/%2F", None),
+    ):
+        assert api.call(method, path, body, foreign)[0] == 403, (method, path)
+    assert [vhost["name"] for vhost in api.get("/api/vhosts")] == ["/"]
+    # It may be looked at, which no page of another origin is shown, and our own page may do everything.
+    assert api.call("GET", "/api/overview", None, foreign)[0] == 200
+    assert api.call("PUT", "/api/vhosts/ours", b"{}", {"sec-fetch-site": "same-origin"})[0] == 201

@@ -11,7 +11,26 @@ pub struct Cors {
     pub max_age_secs: Option<u64>,
 }
 
+/// Where a browser says whose page asks.
+const FETCH_SITE: &str = "sec-fetch-site";
+
 impl Cors {
+    /// Whether a page of somebody else wants to change something with the credentials that a browser has for us. Forms are
+    /// sent without asking first, and a browser adds what its user has logged in with.
+    pub(crate) fn is_forged(&self, method: &Method, asked: &HeaderMap) -> bool {
+        let is_foreign = asked
+            .get(FETCH_SITE)
+            .is_some_and(|site| site == "cross-site" || site == "same-site");
+        let changes_something = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let is_allowed = || {
+            let origin = asked
+                .get(header::ORIGIN)
+                .and_then(|name| name.to_str().ok());
+            origin.is_some_and(|origin| self.allow_origins.iter().any(|known| known == origin))
+        };
+        is_foreign && changes_something && !is_allowed()
+    }
+
     /// Answers a page of another origin, if it may ask.
     pub(crate) fn allow(&self, method: &Method, asked: &HeaderMap, answer: &mut HeaderMap) {
         let Some(origin) = asked.get(header::ORIGIN) else {
@@ -63,6 +82,33 @@ mod tests {
         );
         cors.allow(method, &asked, &mut answer);
         answer
+    }
+
+    #[test]
+    fn sc49_a_foreign_page_changes_nothing_with_the_credentials_of_a_browser() {
+        let is_forged = |site: &'static str, origins: &[&str], method: &Method| {
+            let cors = Cors {
+                allow_origins: origins.iter().map(|origin| (*origin).to_owned()).collect(),
+                max_age_secs: None,
+            };
+            let mut asked = HeaderMap::new();
+            asked.insert(FETCH_SITE, HeaderValue::from_static(site));
+            asked.insert(header::ORIGIN, HeaderValue::from_static("http://a"));
+            cors.is_forged(method, &asked)
+        };
+        for method in [Method::POST, Method::PUT, Method::DELETE] {
+            assert!(is_forged("cross-site", &[], &method));
+            assert!(is_forged("same-site", &["*", "http://b"], &method));
+            assert!(!is_forged("cross-site", &["http://a"], &method));
+            assert!(!is_forged("same-origin", &[], &method));
+            assert!(!is_forged("none", &[], &method));
+        }
+        assert!(!is_forged("cross-site", &[], &Method::GET));
+        let cors = Cors::default();
+        assert!(
+            !cors.is_forged(&Method::POST, &HeaderMap::new()),
+            "no browser"
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! All of it runs on one thread of its own ([`HttpThread`]). Nothing here costs a message anything: counts are read from queues when somebody asks, and what a connection
 //! does is asked of its own task. Rates come from what was seen when somebody asked before.
 
+mod answers;
 mod cors;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -21,6 +22,7 @@ mod metrics;
 mod metrics_text;
 mod node;
 mod openapi;
+mod patient;
 mod rates;
 mod reply;
 mod request;

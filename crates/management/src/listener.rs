@@ -1,7 +1,7 @@
 //! The sockets of the API and of the metrics: bounded in number and in time, with TLS or without.
 //!
 //! Whoever comes without credentials can cost a connection, [`HEADER_BYTES_MAX`] of memory and [`HttpTimeouts::head`](crate::HttpTimeouts::head) of
-//! waiting, not more; and from one address no more than half of the connections.
+//! waiting, not more; and from one address no more than half of the connections. Who does not take the answer is cut off.
 
 use std::{
     collections::HashMap,
@@ -29,6 +29,8 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, warn};
 
+use crate::patient::Patient;
+
 /// Connections a listener has at once unless it is told otherwise; who comes then waits to be accepted.
 const CONNECTIONS_MAX: usize = 1024;
 
@@ -37,6 +39,9 @@ const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The head of a request; a larger one is answered 431.
 const HEADER_BYTES_MAX: usize = 16 * 1024;
+
+/// How long a client may take nothing at all of an answer; as long as one of AMQP.
+const STALL_LIMIT: Duration = Duration::from_secs(30);
 
 /// Pause after a failed accept: without descriptors it would fail again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -250,7 +255,10 @@ async fn serve_one(
         .timer(TokioTimer::new())
         .header_read_timeout(head_timeout)
         .max_buf_size(HEADER_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(
+            TokioIo::new(Patient::new(stream, STALL_LIMIT)),
+            TowerToHyperService::new(router),
+        );
     if let Err(reason) = connection.await {
         debug!(%reason, "an HTTP connection ended");
     }

@@ -21,18 +21,28 @@ use axum::Router;
 use tokio::{
     net::UnixListener,
     runtime::Handle,
-    sync::{mpsc, oneshot, watch},
+    sync::{Semaphore, SemaphorePermit, mpsc, oneshot, watch},
     task::JoinHandle,
     time::timeout,
 };
 use tracing::error;
 
+use crate::answers::Answers;
 use crate::http_thread::HttpThread;
 use crate::resource::node::VERSION;
 use crate::server::{Api, answer_administrator};
 
 /// Orders that may wait; they are carried out one by one.
 const ORDERS_MAX: usize = 16;
+
+/// Pages of metrics that are put together at once. Each asks every connection what it does and keeps what they say.
+const SCRAPES_MAX: usize = 2;
+
+/// Bodies of requests that are in memory at once, in KiB: some of the largest there may be.
+const BODIES_KIB_MAX: usize = 64 * 1024;
+
+/// Bodies up to this size do not count: all connections together hold no more than some tens of megabytes of them.
+const SMALL_BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// What the process is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,6 +192,9 @@ pub struct Node {
     orders: mpsc::Sender<Ordered>,
     /// Where all requests are answered.
     runtime: Handle,
+    answers: Answers,
+    scrapes: Semaphore,
+    bodies: Semaphore,
 }
 
 impl Node {
@@ -198,6 +211,9 @@ impl Node {
             api: ArcSwapOption::empty(),
             orders,
             runtime: thread.runtime().clone(),
+            answers: Answers::default(),
+            scrapes: Semaphore::new(SCRAPES_MAX),
+            bodies: Semaphore::new(BODIES_KIB_MAX),
         };
         (Arc::new(node), given)
     }
@@ -214,6 +230,27 @@ impl Node {
     /// Where requests are answered.
     pub(crate) const fn runtime(&self) -> &Handle {
         &self.runtime
+    }
+
+    /// What was answered and not taken yet.
+    pub(crate) const fn answers(&self) -> &Answers {
+        &self.answers
+    }
+
+    /// Pages of metrics that are put together.
+    pub(crate) const fn scrapes(&self) -> &Semaphore {
+        &self.scrapes
+    }
+
+    /// Room for the body of a request, of at most so many bytes; to be kept as long as the body is. Small ones need none.
+    pub(crate) async fn room_for_body(&self, bytes: usize) -> Option<SemaphorePermit<'_>> {
+        if bytes <= SMALL_BODY_BYTES_MAX {
+            return None;
+        }
+        // The largest one there may be has room when it is alone.
+        let kib = bytes.div_ceil(1024).min(BODIES_KIB_MAX);
+        let kib = u32::try_from(kib).unwrap_or(u32::MAX);
+        self.bodies.acquire_many(kib).await.ok()
     }
 
     pub(crate) const fn facts(&self) -> &Arc<NodeFacts> {

@@ -245,7 +245,10 @@ async fn scrape(State(node): State<Arc<Node>>, request: http::Request<Body>) -> 
     match node.api() {
         Some(api) => {
             let uri = request.uri();
-            metrics::answer(&node, &api, uri.path(), uri.query()).await
+            let place = node.scrapes().acquire().await;
+            let page = metrics::answer(&node, &api, uri.path(), uri.query()).await;
+            drop(place);
+            node.answers().hold(page).await
         }
         None => reply::response(Err(Refused::stopped()), Sent::default()),
     }
@@ -258,12 +261,23 @@ async fn answer(
     request: http::Request<Body>,
 ) -> Response<Body> {
     let (method, headers) = (request.method().clone(), request.headers().clone());
-    let outcome = outcome(&node, Origin::Network(peer.ip()), request).await;
+    let is_forged = node
+        .api()
+        .is_some_and(|api| api.settings.cors.is_forged(&method, &headers));
+    let outcome = if is_forged {
+        Err(Refused::new(
+            StatusCode::FORBIDDEN,
+            "forbidden",
+            "a page of another origin may not do that",
+        ))
+    } else {
+        outcome(&node, Origin::Network(peer.ip()), request).await
+    };
     let sent = Sent {
         is_encrypted,
         gzip: reply::takes_gzip(&headers),
     };
-    let mut response = reply::response(outcome, sent);
+    let mut response = node.answers().hold(reply::response(outcome, sent)).await;
     if let Some(api) = node.api() {
         let cors = &api.settings.cors;
         cors.allow(&method, &headers, response.headers_mut());
@@ -355,9 +369,17 @@ async fn outcome(
     };
     visitor.check(needs)?;
     // Not before: who may not use the route has no memory here. What nothing is asked of is not waited for.
+    let mut room = None;
     if takes_body(&request.method) {
         let (bytes_max, patience) = room_for_body(needs, api.as_deref());
-        request.body = body_of(&request, body, bytes_max, patience).await?;
+        let announced = announced_bytes(&request, bytes_max)?;
+        let receiving = async {
+            let room = node.room_for_body(announced).await;
+            body_of(body, bytes_max).await.map(|body| (body, room))
+        };
+        (request.body, room) = timeout(patience, receiving)
+            .await
+            .map_err(|_| Refused::empty(StatusCode::REQUEST_TIMEOUT))??;
     }
     if let [x, of_node, rest @ ..] = request.path.as_slice()
         && x == "x"
@@ -370,6 +392,8 @@ async fn outcome(
     let api = api.ok_or_else(Refused::stopped)?;
     let work = routes::carry_out(&api, &visitor, &request);
     let outcome = visitor.actor().acts(work).await;
+    // The body is not needed any more.
+    drop(room);
     outcome.map_err(|refused| refused.of_method(&request.method))
 }
 
@@ -409,22 +433,22 @@ fn room_for_body(needs: Needs, api: Option<&Api>) -> (usize, Duration) {
     (bytes_max, timeouts.body)
 }
 
-async fn body_of(
-    request: &Request,
-    body: Body,
-    bytes_max: usize,
-    patience: Duration,
-) -> Result<Bytes, Refused> {
-    let too_large = || Refused::empty(StatusCode::PAYLOAD_TOO_LARGE);
+/// How many bytes a body can have: as many as there may be, where nobody says.
+fn announced_bytes(request: &Request, bytes_max: usize) -> Result<usize, Refused> {
     let announced = request.header("content-length");
-    let announced = announced.and_then(|text| text.parse::<u64>().ok());
-    if announced.is_some_and(|bytes| bytes > bytes_max as u64) {
-        return Err(too_large());
+    match announced.and_then(|text| text.parse::<u64>().ok()) {
+        Some(bytes) if bytes > bytes_max as u64 => {
+            Err(Refused::empty(StatusCode::PAYLOAD_TOO_LARGE))
+        }
+        Some(bytes) => Ok(usize::try_from(bytes).unwrap_or(bytes_max)),
+        None if request.header("transfer-encoding").is_none() => Ok(0),
+        None => Ok(bytes_max),
     }
-    timeout(patience, to_bytes(body, bytes_max))
-        .await
-        .map_err(|_| Refused::empty(StatusCode::REQUEST_TIMEOUT))?
-        .map_err(|_| too_large())
+}
+
+async fn body_of(body: Body, bytes_max: usize) -> Result<Bytes, Refused> {
+    let body = to_bytes(body, bytes_max).await;
+    body.map_err(|_| Refused::empty(StatusCode::PAYLOAD_TOO_LARGE))
 }
 
 /// What is no part of the API.
