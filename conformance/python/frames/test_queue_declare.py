@@ -508,6 +508,120 @@ def test_the_default_type_may_need_a_name(connect, api, vhost, kind):
     channel.expect_close(406, text, "queue.declare")
 
 
+WORDS_FOR_NO_TYPE = ["", "undefined"]
+
+
+@pytest.mark.parametrize("word", WORDS_FOR_NO_TYPE)
+@pytest.mark.parametrize("kind", ["quorum", "stream"])
+def test_a_word_for_no_type_is_the_default_type_of_the_vhost(connect, api, vhost, kind, word):
+    channel = _in_a_vhost_of(connect, api, vhost, kind)
+    open_type = {"x-queue-type": word}
+    channel.declare_queue("q", durable=True, arguments=open_type)
+    channel.declare_queue("q", durable=True, arguments=open_type)
+    channel.declare_queue("q", passive=True)
+    channel.eventually(lambda: api.get(f"queues/{vhost}/q").status == 200)
+    shown = api.get(f"queues/{vhost}/q").json
+    assert (shown["type"], shown["arguments"]) == (kind, open_type)
+    # The word is kept as it came, and is compared like any other.
+    for arguments in ({}, {"x-queue-type": kind}):
+        channel.send("queue.declare", queue="q", durable=True, arguments=arguments)
+        text = _inequivalent(channel, "q", "x-queue-type", f"received '{kind}' but current is '{word}'")
+        channel.expect_close(406, text, "queue.declare")
+        channel.open()
+    # What it is does not change with what others will be.
+    assert api.put(f"vhosts/{vhost}", {"default_queue_type": "classic"}).status == 204
+    channel.declare_queue("q", durable=True, arguments=open_type)
+    assert api.get(f"queues/{vhost}/q").json["type"] == kind
+
+
+@pytest.mark.parametrize("word", WORDS_FOR_NO_TYPE)
+@pytest.mark.parametrize("kind", ["quorum", "stream"])
+@pytest.mark.parametrize(
+    "flags, wrong",
+    [
+        ({"durable": False}, "non-durable"),
+        ({"durable": True, "auto_delete": True}, "auto-delete"),
+        ({"durable": True, "exclusive": True}, "exclusive-owner"),
+    ],
+    ids=["transient", "auto-delete", "exclusive"],
+)
+def test_a_word_for_no_type_is_the_default_type_whatever_its_flags(connect, api, vhost, kind, word, flags, wrong):
+    channel = _in_a_vhost_of(connect, api, vhost, kind)
+    channel.send("queue.declare", queue="q", arguments={"x-queue-type": word}, **flags)
+    text = f"PRECONDITION_FAILED - invalid property '{wrong}' for queue 'q' in vhost '{vhost}'"
+    channel.expect_close(406, text, "queue.declare")
+
+
+@pytest.mark.parametrize("kind", ["quorum", "stream"])
+def test_a_word_for_no_type_takes_the_arguments_of_the_default_type(connect, api, vhost, kind):
+    channel = _in_a_vhost_of(connect, api, vhost, kind)
+    own, foreign = {"quorum": ("x-delivery-limit", "x-max-age"), "stream": ("x-max-age", "x-delivery-limit")}[kind]
+    values = {"x-delivery-limit": 5, "x-max-age": "1h"}
+    channel.declare_queue("q", durable=True, arguments={"x-queue-type": "", own: values[own]})
+    channel.send("queue.declare", queue="q", durable=True, arguments={"x-queue-type": ""})
+    shown = {"x-delivery-limit": "5' of type 'signedint'", "x-max-age": "3600000' of type 'longstr'"}[own]
+    text = _inequivalent(channel, "q", own, f"received none but current is the value '{shown}")
+    channel.expect_close(406, text, "queue.declare")
+    channel.open()
+    channel.send("queue.declare", queue="other", durable=True, arguments={"x-queue-type": "", foreign: values[foreign]})
+    where = f"for queue 'other' in vhost '{vhost}' of queue type rabbit_{kind}_queue"
+    channel.expect_close(406, f"PRECONDITION_FAILED - invalid arg '{foreign}' {where}", "queue.declare")
+
+
+@pytest.mark.parametrize("word", WORDS_FOR_NO_TYPE)
+def test_a_word_for_no_type_needs_no_name_in_a_vhost_of_quorum_queues(connect, api, vhost, word):
+    channel = _in_a_vhost_of(connect, api, vhost, "quorum")
+    queue = channel.declare_queue("", durable=True, arguments={"x-queue-type": word}).queue
+    assert queue.startswith("amq.gen-")
+    channel.eventually(lambda: api.get(f"queues/{vhost}/{queue}").status == 200)
+    assert api.get(f"queues/{vhost}/{queue}").json["type"] == "quorum"
+    channel.send("queue.declare", queue="", exclusive=True, arguments={"x-queue-type": word})
+    text = re.compile("PRECONDITION_FAILED - invalid property 'exclusive-owner' for queue 'amq.gen-.{22}' in vhost " + f"'{vhost}'")
+    channel.expect_close(406, text, "queue.declare")
+
+
+@pytest.mark.parametrize(
+    "value, detail",
+    [
+        (5, "{unacceptable_type,signedint}"),
+        (Value("V"), "{unacceptable_type,void}"),
+        (Value("x", b""), "{unacceptable_type,binary}"),
+        (Value("t", False), "{unacceptable_type,bool}"),
+        ("Undefined", "\"unsupported queue type 'Undefined'\""),
+    ],
+)
+def test_what_is_no_word_for_a_type_is_refused_whatever_the_default_is(connect, api, vhost, value, detail):
+    channel = _in_a_vhost_of(connect, api, vhost, "quorum")
+    channel.send("queue.declare", queue="q", durable=True, arguments={"x-queue-type": value})
+    text = f"PRECONDITION_FAILED - invalid arg 'x-queue-type' for queue 'q' in vhost '{vhost}': {detail}"
+    channel.expect_close(406, text, "queue.declare")
+
+
+def test_a_queue_is_what_it_was_after_a_restart(restartable_broker, connect, api, vhost):
+    channel = _in_a_vhost_of(connect, api, vhost, "quorum")
+    channel.declare_queue("q", durable=True, arguments={"x-queue-type": ""})
+    channel.select_confirms()
+    # A quorum queue keeps it, although it is not persistent.
+    channel.publish("", "q", "kept")
+    channel.confirms(1, 1)
+    assert api.put(f"vhosts/{vhost}", {"default_queue_type": "classic"}).status == 204
+    channel.connection.close()
+    restartable_broker.restart()
+    channel = connect(vhost=vhost).channel()
+    channel.declare_queue("q", durable=True, arguments={"x-queue-type": ""})
+    assert channel.await_message("q").body == b"kept"
+    assert api.get(f"queues/{vhost}/q").json["type"] == "quorum"
+
+
+@pytest.mark.parametrize("word", WORDS_FOR_NO_TYPE)
+def test_policies_count_a_queue_as_what_it_is(connect, api, vhost, word):
+    channel = _in_a_vhost_of(connect, api, vhost, "quorum")
+    definition = {"pattern": "^q$", "definition": {"max-length": 1, "overflow": "reject-publish"}}
+    assert api.put(f"policies/{vhost}/p", {**definition, "apply-to": "quorum_queues"}).status == 201
+    channel.declare_queue("q", durable=True, arguments={"x-queue-type": word})
+    channel.eventually(lambda: api.get(f"queues/{vhost}/q").json.get("policy") == "p")
+
+
 def test_a_classic_queue_stores_its_type_too(channel, name, api, endpoint):
     queue = channel.declare_queue(name(), durable=True).queue
     vhost = endpoint.vhost.replace("/", "%2F")

@@ -846,6 +846,21 @@ def test_definitions_of_a_vhost_go_out_and_in(api, vhost):
         api.delete(f"vhosts/{other}")
 
 
+def test_what_leaves_its_type_open_comes_in_as_what_the_new_vhost_has_for_it(api, vhost):
+    api.put(f"vhosts/{vhost}", {"default_queue_type": "quorum"})
+    assert api.put(f"queues/{vhost}/q", {"durable": True, "arguments": {"x-queue-type": ""}}).status == 201
+    definitions = api.get(f"definitions/{vhost}").json
+    [queue] = definitions["queues"]
+    assert (queue["type"], queue["arguments"]) == ("quorum", {"x-queue-type": ""})
+    other = f"conformance-{uuid.uuid4()}"
+    api.put(f"vhosts/{other}", {"default_queue_type": "stream"})
+    try:
+        assert api.post(f"definitions/{other}", {"queues": definitions["queues"]}).status == 204
+        assert api.get(f"queues/{other}/q").json["type"] == "stream"
+    finally:
+        api.delete(f"vhosts/{other}")
+
+
 def test_definitions_have_what_does_not_outlive_a_restart_too(api, vhost):
     api.put(f"exchanges/{vhost}/x", {"type": "fanout", "durable": False})
     api.put(f"exchanges/{vhost}/y", {"type": "fanout", "durable": True})

@@ -37,7 +37,7 @@ impl AnyQueue {
         attempts: impl IntoIterator<Item = (Seq, Attempts)>,
         now: Timestamp,
     ) -> Self {
-        if QueueType::of(&record.arguments) == QueueType::Stream {
+        if record.queue_type == QueueType::Stream {
             let settings = StreamSettings::of(arguments);
             let stored = stored.unwrap_or_default();
             return Self::Stream(Box::new(Stream::recovered(record.id, settings, stored)));

@@ -224,9 +224,9 @@ pub(crate) fn with_type(mut arguments: FieldTable, default: QueueType) -> FieldT
     arguments
 }
 
-/// The arguments of a queue that are compared with those of a second declare, in their order.
-pub(crate) fn compared(known: &FieldTable) -> Vec<&'static str> {
-    let own = QueueType::of(known).arguments();
+/// The arguments of a queue of this type that are compared with those of a second declare, in their order.
+pub(crate) fn compared(queue_type: QueueType, known: &FieldTable) -> Vec<&'static str> {
+    let own = queue_type.arguments();
     let others = QueueType::ALL.iter().flat_map(|other| other.arguments());
     // An argument of another type is only there when this queue was allowed to have it.
     let allowed = others.filter(|key| known.get(key.as_bytes()).is_some());

@@ -53,7 +53,7 @@ impl Consuming {
         arguments: &FieldTable,
         now: Timestamp,
     ) -> Result<Self, Refusal> {
-        let queue_type = QueueType::of(&queue.arguments);
+        let queue_type = queue.queue_type;
         let check = Check { queue, arguments };
         let takes = |key| {
             let types = KNOWN.iter().find(|(known, _)| *known == key);

@@ -4,14 +4,17 @@
 
 mod access;
 
-use leveret_wire::value::{FieldTable, ShortString};
+use leveret_wire::value::{FieldTable, FieldValue, ShortString};
 
 pub use self::access::{
     HashAlgorithm, ParameterRecord, PermissionRecord, TopicPermissionRecord, UserRecord,
     VhostRecord, limit,
 };
 
-use crate::ids::{ConnectionId, QueueId, Seq, Timestamp};
+use crate::{
+    arguments::{QUEUE_TYPE, QueueType},
+    ids::{ConnectionId, QueueId, Seq, Timestamp},
+};
 
 /// How an exchange chooses among its bindings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -139,8 +142,21 @@ pub struct QueueRecord {
     pub exclusive_to: Option<ConnectionId>,
     /// Goes with its last consumer.
     pub auto_delete: bool,
-    /// Arguments of the declare, also those nobody knows.
+    /// What it is. Its arguments may leave that open.
+    pub queue_type: QueueType,
+    /// Arguments of the declare as they were sent, also those nobody knows; with a type, if none was named.
     pub arguments: FieldTable,
+}
+
+impl QueueRecord {
+    /// Its arguments as they take effect: with the type that it is of, also where its declare left that open.
+    #[must_use]
+    pub fn typed_arguments(&self) -> FieldTable {
+        let mut arguments = self.arguments.clone();
+        let key = ShortString::from_static(QUEUE_TYPE);
+        arguments.set(key, FieldValue::text(self.queue_type.name()));
+        arguments
+    }
 }
 
 /// Where a binding leads.

@@ -43,8 +43,10 @@ const RESERVED_PREFIX: &[u8] = b"amq.";
 #[derive(Debug, Clone)]
 pub struct Vhost {
     name: ShortString,
-    /// What a queue is that may last and says nothing of its type.
+    /// What a queue is that names no type.
     default_queue_type: QueueType,
+    /// The same in vhosts that say nothing of it.
+    node_queue_type: QueueType,
     /// What new queues may be that RabbitMQ is to refuse one day.
     permits: Permits,
     exchanges: RedBlackTreeMapSync<ShortString, Exchange>,
@@ -60,6 +62,7 @@ impl Vhost {
         let mut vhost = Self {
             name,
             default_queue_type: QueueType::Classic,
+            node_queue_type: QueueType::Classic,
             permits: Permits::default(),
             exchanges: RedBlackTreeMapSync::default(),
             queues: RedBlackTreeMapSync::default(),
@@ -86,9 +89,10 @@ impl Vhost {
         &self.name
     }
 
-    /// From now on a queue that says nothing of its type is of this one, if its flags let it be.
-    pub const fn set_default_queue_type(&mut self, queue_type: QueueType) {
-        self.default_queue_type = queue_type;
+    /// From now on a queue that names no type is of the vhost's; beside it that of vhosts which say nothing.
+    pub const fn set_default_queue_types(&mut self, of_vhost: QueueType, of_node: QueueType) {
+        self.default_queue_type = of_vhost;
+        self.node_queue_type = of_node;
     }
 
     /// What new queues may be although its time is over.

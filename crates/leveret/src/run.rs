@@ -291,9 +291,9 @@ fn node_options(settings: &Settings, auth_backends: Vec<AuthBackend>) -> NodeOpt
             password_hashing: password_hashing(settings),
         },
         default_queue_type: match settings.default_queue_type {
-            QueueType::Classic => "classic",
-            QueueType::Quorum => "quorum",
-            QueueType::Stream => "stream",
+            QueueType::Classic => leveret_runtime::QueueType::Classic,
+            QueueType::Quorum => leveret_runtime::QueueType::Quorum,
+            QueueType::Stream => leveret_runtime::QueueType::Stream,
         },
         cluster_name: settings.cluster_name.clone(),
         consumer_timeout_millis: settings.consumer_timeout.0,

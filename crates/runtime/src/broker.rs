@@ -122,7 +122,7 @@ pub struct NodeOptions {
     /// What every new vhost gets.
     pub vhost_defaults: VhostDefaults,
     /// The type of a durable queue that asks for none in a vhost that names none.
-    pub default_queue_type: &'static str,
+    pub default_queue_type: QueueType,
     /// The name of the cluster; `None` is that of the node.
     pub cluster_name: Option<String>,
     /// Within which time messages of quorum queues are to be acked when nobody says otherwise, in milliseconds; 0 is no
@@ -156,7 +156,7 @@ impl Default for NodeOptions {
             default_permission: [".*", ".*", ".*"].map(str::to_owned),
             default_vhost: "/".to_owned(),
             vhost_defaults: VhostDefaults::default(),
-            default_queue_type: "classic",
+            default_queue_type: QueueType::Classic,
             cluster_name: None,
             consumer_timeout_millis: ACK_TIMEOUT_MILLIS,
             is_seeded: true,

@@ -80,7 +80,7 @@ pub use self::{
     vhost_handle::{QueueChurn, QueueDeleted, QueueStatus, Taken, VhostHandle, VhostRefusal},
 };
 pub use leveret_core::{
-    arguments::{Permit, Permits},
+    arguments::{Permit, Permits, QueueType},
     pattern::Pattern,
     record::HashAlgorithm,
 };

@@ -158,22 +158,20 @@ impl Policies {
         if self.user.is_empty() && self.operator.is_empty() {
             return Effective::default();
         }
-        let queue_type = match record.arguments.get(b"x-queue-type") {
-            Some(FieldValue::LongString(text)) => text.to_str().unwrap_or_default(),
-            _ => "classic",
-        };
+        let queue_type = record.queue_type.name();
         let counts = record.arguments.get(b"x-attempt-counting").is_some();
         let target = Target::Queue { queue_type, counts };
         self.effective(&record.vhost, target, &record.name)
     }
 
-    /// A queue's arguments together with what its policies say.
+    /// A queue's arguments together with what its policies say, and its type in any case.
     pub(crate) fn arguments(&self, record: &QueueRecord) -> FieldTable {
+        let arguments = record.typed_arguments();
         let definition = self.of_queue(record).definition;
         if definition.is_empty() {
-            return record.arguments.clone();
+            return arguments;
         }
-        effective_arguments(&record.arguments, &table_of(&definition))
+        effective_arguments(&arguments, &table_of(&definition))
     }
 
     /// The alternate of an exchange that its policy names.

@@ -206,7 +206,7 @@ impl QueueHandle {
     /// Its type.
     #[must_use]
     pub fn queue_type(&self) -> QueueType {
-        QueueType::of(&self.record.arguments)
+        self.record.queue_type
     }
 
     /// Ready and unacked messages, and consumers as `queue.declare-ok` counts them.
@@ -591,9 +591,8 @@ impl QueueHandle {
                 (true, false) => DeadLetterStrategy::AtMostOnce,
                 (true, true) => DeadLetterStrategy::AtLeastOnce,
             };
-            let queue_type = QueueType::of(&self.record.arguments);
             let publishing = &self.services.publishing;
-            publishing.add_deaths(queue_type, strategy, deaths);
+            publishing.add_deaths(self.record.queue_type, strategy, deaths);
         }
         // Behind whatever they were handed last.
         for overdue in effects.overdue.drain(..) {

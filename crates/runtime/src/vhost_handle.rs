@@ -15,7 +15,6 @@ use std::{
 
 use arc_swap::ArcSwap;
 use leveret_core::{
-    arguments::QueueType,
     ids::{ConnectionId, QueueId},
     record::{MetaChange, Write},
     refusal::Refusal,
@@ -168,9 +167,9 @@ impl VhostHandle {
         for record in snapshot.queues() {
             if let Some(handle) = self.services.registry.queue(record.id) {
                 // Its consumers are connections of this vhost, which are closed.
-                let queue_type = QueueType::of(&record.arguments);
                 let counters = handle.report().counters;
-                self.services.publishing.queue_gone(queue_type, &counters);
+                let publishing = &self.services.publishing;
+                publishing.queue_gone(record.queue_type, &counters);
                 let (_, of_queue, _) = handle.delete(false, false);
                 writes.extend(of_queue);
                 self.services.registry.remove_queue(record.id);

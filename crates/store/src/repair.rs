@@ -297,7 +297,7 @@ impl Repair<'_> {
                     if let Ok(queue) = queues::decode(key, value) {
                         this.next_queue = this.next_queue.max(queue.id.get() + 1);
                         this.queues.insert(queue.id, queue.name.to_string());
-                        match QueueType::of(&queue.arguments) {
+                        match queue.queue_type {
                             QueueType::Classic => {}
                             QueueType::Quorum => {
                                 this.keeping_all.insert(queue.id);
@@ -501,6 +501,7 @@ impl Repair<'_> {
                 durable: true,
                 exclusive_to: None,
                 auto_delete: false,
+                queue_type: QueueType::Classic,
                 arguments: FieldTable::new(),
             };
             let key = queues::key(id);

@@ -12,6 +12,7 @@ use common::{
     Broker, QUEUE, crash_copy, data_dir, log_files, put, put_queue, queue_record, short, state_of,
 };
 use leveret_core::{
+    arguments::QueueType,
     ids::{QueueId, Seq, Timestamp},
     record::{
         Attempts, BindingRecord, DelayRecord, Destination, ExchangeKind, ExchangeRecord,
@@ -142,6 +143,8 @@ fn every_kind_of_record_comes_back() {
     ];
     let queue = QueueRecord {
         auto_delete: true,
+        // Its arguments leave it open.
+        queue_type: QueueType::Stream,
         arguments: arguments(),
         ..queue_record(QUEUE)
     };
@@ -156,7 +159,7 @@ fn every_kind_of_record_comes_back() {
         VhostRecord {
             description: "dépôt".to_owned(),
             tags: vec!["a".to_owned(), "b".to_owned()],
-            default_queue_type: "classic".to_owned(),
+            default_queue_type: Some(QueueType::Quorum),
             tracing: true,
             protected: true,
             max_connections: Some(0),

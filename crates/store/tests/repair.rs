@@ -7,13 +7,13 @@ use std::fs;
 
 use common::{Broker, QUEUE, data_dir, forget, put, put_in, put_queue, queue_record, state};
 use leveret_core::{
+    arguments::QueueType,
     ids::{QueueId, Seq, Timestamp},
     message::{Message, MessageParts},
     record::{Attempts, MetaChange, QueueRecord, Write},
     stream::SEGMENT_STARTS,
 };
 use leveret_store::{OpenError, Options, repair, stat};
-use leveret_wire::value::{FieldTable, FieldValue};
 
 /// Three messages of which one is gone, and two of a queue that was never declared; then a crash.
 fn crashed() -> tempfile::TempDir {
@@ -132,11 +132,11 @@ fn what_is_counted_of_messages_goes_with_them() {
 
 #[test]
 fn quorum_queues_and_streams_keep_what_is_not_persistent() {
-    for (queue_type, message_bytes) in [("quorum", 5), ("stream", 3)] {
+    for (queue_type, message_bytes) in [(QueueType::Quorum, 5), (QueueType::Stream, 3)] {
         let dir = data_dir();
         let mut broker = Broker::open(dir.path());
         let queue = QueueRecord {
-            arguments: FieldTable::new().with("x-queue-type", FieldValue::text(queue_type)),
+            queue_type,
             ..queue_record(QUEUE)
         };
         let message = |body: &'static [u8]| {
@@ -158,7 +158,7 @@ fn quorum_queues_and_streams_keep_what_is_not_persistent() {
             message: message(body),
         };
         broker.commit([Write::Meta(MetaChange::PutQueue(queue)), put(0, b"one")]);
-        if queue_type == "stream" {
+        if queue_type == QueueType::Stream {
             broker.commit([put(SEGMENT_STARTS, b"12345678")]);
         }
         drop(broker);
@@ -170,10 +170,10 @@ fn quorum_queues_and_streams_keep_what_is_not_persistent() {
         assert_eq!(
             (state.messages, state.message_bytes),
             (1, message_bytes),
-            "{queue_type}"
+            "{queue_type:?}"
         );
         let marks = broker.read_in_pages(QUEUE, SEGMENT_STARTS, 10).len();
-        assert_eq!(marks, usize::from(queue_type == "stream"));
+        assert_eq!(marks, usize::from(queue_type == QueueType::Stream));
     }
 }
 

@@ -160,13 +160,13 @@ impl Default for Permits {
     }
 }
 
-/// Checks a new queue; `default` is its type if it asks for none.
+/// Checks a new queue and says of which type it is; `default` is that if it asks for none.
 pub(crate) fn check_queue(
     asked: &QueueDeclare,
     vhost: &ShortString,
     default: QueueType,
     permits: Permits,
-) -> Result<(), Refusal> {
+) -> Result<QueueType, Refusal> {
     let check = Check {
         name: &asked.name,
         vhost,
@@ -206,18 +206,26 @@ pub(crate) fn check_queue(
     if queue_type == QueueType::Stream {
         check.stream_sizes()?;
     }
-    Ok(())
+    Ok(queue_type)
 }
 
 /// The declare of a queue without a name: before anything else its type must be there, and none that lasts.
-pub(crate) fn check_server_named(asked: &QueueDeclare, default: QueueType) -> Result<(), Refusal> {
+///
+/// `default` is its type if it names none. A word for no word stands for the type `of_node` here, and for that of the
+/// vhost later.
+pub(crate) fn check_server_named(
+    asked: &QueueDeclare,
+    default: QueueType,
+    of_node: QueueType,
+) -> Result<(), Refusal> {
     if !asked.server_named {
         return Ok(());
     }
     let queue_type = match asked.arguments.get(QUEUE_TYPE.as_bytes()) {
         None => default,
         Some(word @ (FieldValue::LongString(_) | FieldValue::Bytes(_) | FieldValue::Bool(_))) => {
-            word.as_bytes().and_then(named_type).ok_or_else(|| {
+            let named = word.as_bytes().and_then(|name| named_type(name, of_node));
+            named.ok_or_else(|| {
                 let asked = word.to_string();
                 Refusal::UnknownQueueType { asked }
             })?
@@ -231,11 +239,10 @@ pub(crate) fn check_server_named(asked: &QueueDeclare, default: QueueType) -> Re
     Ok(())
 }
 
-/// The type of this name.
-fn named_type(name: &[u8]) -> Option<QueueType> {
+/// The type of this name; `default` of a word for no word.
+fn named_type(name: &[u8], default: QueueType) -> Option<QueueType> {
     match name {
-        // Words for no word.
-        b"" | b"undefined" => Some(QueueType::Classic),
+        b"" | b"undefined" => Some(default),
         _ => QueueType::from_name(name),
     }
 }
@@ -264,7 +271,7 @@ impl Check<'_> {
     fn queue_type(&self, default: QueueType) -> Result<QueueType, Refusal> {
         match self.text(QUEUE_TYPE)? {
             None => Ok(default),
-            Some(name) => named_type(name).ok_or_else(|| {
+            Some(name) => named_type(name, default).ok_or_else(|| {
                 let shown = FieldValue::text(name.to_vec());
                 let detail = erlang_string(&format!("unsupported queue type '{shown}'"));
                 self.invalid(QUEUE_TYPE, detail)

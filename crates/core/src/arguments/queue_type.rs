@@ -120,7 +120,7 @@ impl QueueType {
         }
     }
 
-    /// Type of a queue whose arguments were checked when it was declared.
+    /// The type that arguments name which were checked when a queue was declared; classic if they leave it open.
     #[must_use]
     pub fn of(arguments: &FieldTable) -> Self {
         arguments

@@ -4,6 +4,8 @@ use std::fmt;
 
 use leveret_wire::value::ShortString;
 
+use crate::arguments::QueueType;
+
 /// One vhost.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VhostRecord {
@@ -13,8 +15,8 @@ pub struct VhostRecord {
     pub description: String,
     /// For people.
     pub tags: Vec<String>,
-    /// The type of queues that are declared without one; empty for the node's default.
-    pub default_queue_type: String,
+    /// The type of queues that are declared without one; `None` for the node's default.
+    pub default_queue_type: Option<QueueType>,
     /// Messages are traced. Kept and shown, without an effect.
     pub tracing: bool,
     /// It is not deleted before this is taken back.

@@ -4,7 +4,6 @@ use leveret_wire::value::ShortString;
 
 use super::Vhost;
 use crate::{
-    arguments::QueueType,
     exchange::BindingId,
     ids::ConnectionId,
     record::{BindingRecord, DelayRecord, Destination, MetaChange, QueueRecord},
@@ -36,7 +35,7 @@ impl Vhost {
         let queue_type = match &record.destination {
             Destination::Queue(name) => {
                 let queue = self.usable_queue(name, connection)?;
-                Some(QueueType::of(&queue.arguments))
+                Some(queue.queue_type)
             }
             Destination::Exchange(name) => {
                 self.exchange(name)?;

@@ -150,12 +150,8 @@ impl Vhost {
         connection: ConnectionId,
         next_id: impl FnOnce() -> QueueId,
     ) -> Result<(QueueDeclared, Vec<MetaChange>), Refusal> {
-        // What a queue is whose declare says nothing of a type. A lasting one is nobody's own.
-        let mut default = self.default_queue_type;
-        arguments::check_server_named(&asked, default)?;
-        if asked.exclusive || asked.auto_delete || !asked.durable {
-            default = QueueType::Classic;
-        }
+        let default = self.default_type_of(&asked);
+        arguments::check_server_named(&asked, default, self.node_queue_type)?;
         if super::is_reserved(&asked.name) && !asked.server_named {
             return Err(Refusal::ReservedName {
                 kind: ObjectKind::Queue,
@@ -172,7 +168,7 @@ impl Vhost {
             self.compare_queue(known, durable, asked, default)?;
             return Ok((QueueDeclared::Known(known.clone()), Vec::new()));
         }
-        arguments::check_queue(&asked, &self.name, default, self.permits)?;
+        let queue_type = arguments::check_queue(&asked, &self.name, default, self.permits)?;
         let record = Arc::new(QueueRecord {
             id: next_id(),
             vhost: self.name.clone(),
@@ -180,6 +176,7 @@ impl Vhost {
             durable,
             exclusive_to,
             auto_delete: asked.auto_delete,
+            queue_type,
             arguments: arguments::with_type(asked.arguments.detach(), default),
         });
         self.queues.insert_mut(record.name.clone(), record.clone());
@@ -189,6 +186,21 @@ impl Vhost {
             Vec::new()
         };
         Ok((QueueDeclared::New(record), changes))
+    }
+
+    /// What a queue is whose declare names no type. One that says nothing of it gets the type that is there in any case, where
+    /// its flags do not suit the vhost's; one that says a word for no type is refused for them.
+    fn default_type_of(&self, asked: &QueueDeclare) -> QueueType {
+        let is_lasting = asked.durable && !asked.exclusive && !asked.auto_delete;
+        let is_left_open = asked
+            .arguments
+            .get(arguments::QUEUE_TYPE.as_bytes())
+            .is_some();
+        if is_lasting || is_left_open {
+            self.default_queue_type
+        } else {
+            QueueType::Classic
+        }
     }
 
     fn check_alternate(&self, asked: &ExchangeDeclare) -> Result<(), Refusal> {
@@ -244,7 +256,7 @@ impl Vhost {
         compare.flag("durable", durable, known.durable)?;
         compare.flag("auto_delete", asked.auto_delete, known.auto_delete)?;
         let received = arguments::with_type(asked.arguments, default);
-        let compared = arguments::compared(&known.arguments);
+        let compared = arguments::compared(known.queue_type, &known.arguments);
         compared
             .into_iter()
             .try_for_each(|key| compare.argument(key, &received, &known.arguments))

@@ -28,6 +28,7 @@ fn read_with(
         durable: true,
         exclusive_to: None,
         auto_delete: false,
+        queue_type,
         arguments: table("x-queue-type", text(queue_type.name())),
     };
     Consuming::of(&queue, settings, arguments, Timestamp::new(1))

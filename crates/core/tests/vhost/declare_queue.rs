@@ -1,9 +1,9 @@
 //! `queue.declare`, in the order of its checks.
 
-use leveret_core::{record::QueueRecord, vhost::QueueDeclare};
+use leveret_core::{arguments::QueueType, record::QueueRecord, vhost::QueueDeclare};
 use leveret_wire::value::{FieldTable, FieldValue, Timestamp};
 
-use crate::scenario::{ME, OTHER, VhostScenario, expect_refused, queue, table, text};
+use crate::scenario::{ME, OTHER, VhostScenario, expect_refused, name, queue, table, text};
 
 const LOCKED: &str = "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'Q' in vhost \
                       'V'. It could be originally declared on another connection or the exclusive \
@@ -226,6 +226,67 @@ fn words_for_no_queue_type_are_the_default_type_and_equal_themselves_only() {
         );
         expect_refused(vhost.declare_queue(queue("Q")), 406, &refused);
     }
+}
+
+#[test]
+fn what_names_no_type_is_of_the_vhosts() {
+    let flags = [
+        (true, false, false),
+        (true, true, false),
+        (true, false, true),
+        (false, false, false),
+    ];
+    for (durable, exclusive, auto_delete) in flags {
+        let asked = |arguments| QueueDeclare {
+            durable,
+            exclusive,
+            auto_delete,
+            ..with(arguments)
+        };
+        let suits = durable && !exclusive && !auto_delete;
+        let mut vhost = VhostScenario::new();
+        let types = (QueueType::Quorum, QueueType::Classic);
+        vhost.vhost.set_default_queue_types(types.0, types.1);
+        for word in ["", "undefined"] {
+            // Judged by the vhost's type, whatever its flags.
+            let declared = vhost.declare_queue(QueueDeclare {
+                name: name(&format!("open-{word}")),
+                ..asked(table("x-queue-type", text(word)))
+            });
+            assert_eq!(declared.is_ok(), suits, "{declared:?}");
+            if let Ok(record) = declared {
+                assert_eq!(record.queue_type, QueueType::Quorum);
+                assert_eq!(record.arguments, table("x-queue-type", text(word)));
+                let typed = table("x-queue-type", text("quorum"));
+                assert_eq!(record.typed_arguments(), typed);
+            }
+        }
+        // Saying nothing is never wrong.
+        let silent = vhost.declare_queue(asked(FieldTable::new())).expect("new");
+        let expected = if suits { types.0 } else { types.1 };
+        assert_eq!(silent.queue_type, expected);
+        assert_eq!(
+            silent.arguments,
+            table("x-queue-type", text(expected.name()))
+        );
+    }
+}
+
+#[test]
+fn of_a_queue_without_a_name_a_word_for_no_type_is_first_the_nodes_type() {
+    let asked = || QueueDeclare {
+        server_named: true,
+        ..with(table("x-queue-type", text("")))
+    };
+    let mut vhost = VhostScenario::new();
+    let (quorum, classic) = (QueueType::Quorum, QueueType::Classic);
+    vhost.vhost.set_default_queue_types(quorum, classic);
+    let record = vhost.declare_queue(asked()).expect("new");
+    assert_eq!(record.queue_type, quorum);
+    vhost.vhost.set_default_queue_types(classic, quorum);
+    let refused =
+        "PRECONDITION_FAILED - Cannot declare a server-named queue for type rabbit_quorum_queue";
+    expect_refused(vhost.declare_queue(asked()), 406, refused);
 }
 
 #[test]

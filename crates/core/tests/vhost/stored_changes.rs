@@ -1,6 +1,7 @@
 //! What outlives a restart is written down, and nothing else.
 
 use leveret_core::{
+    arguments::QueueType,
     record::{BindingRecord, ExchangeKind, ExchangeRecord, MetaChange, QueueRecord},
     vhost::{ExchangeDeclare, QueueDeclare, Vhost},
 };
@@ -75,6 +76,7 @@ fn a_durable_queue_is_written_with_everything_it_was_declared_with() {
         durable: true,
         exclusive_to: None,
         auto_delete: true,
+        queue_type: QueueType::Classic,
         arguments,
     };
     assert_eq!(changes, [MetaChange::PutQueue(expected)]);

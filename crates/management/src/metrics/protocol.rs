@@ -29,7 +29,7 @@ const fn place(queue_type: QueueType) -> usize {
 
 /// RabbitMQ's name of a queue's type.
 pub(super) fn type_name(record: &QueueRecord) -> &'static str {
-    TYPES[place(QueueType::of(&record.arguments))]
+    TYPES[place(record.queue_type)]
 }
 
 /// Sums by type over the queues there are and those that were.
@@ -37,7 +37,7 @@ pub(super) fn messages(api: &Api, page: &mut Page, queues: &Queues) {
     let mut by_type = api.broker.counters_of_deleted_queues();
     let mut consumers = 0;
     for (queue, report) in queues {
-        by_type[place(QueueType::of(&queue.record().arguments))].add(&report.counters);
+        by_type[place(queue.queue_type())].add(&report.counters);
         consumers += report.consumers as u64;
     }
     type Of = fn(&Counters) -> u64;

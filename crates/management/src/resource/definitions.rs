@@ -229,7 +229,7 @@ fn export(api: &Api) -> Value {
         "users": directory.users().map(|user| users::shown(user)).collect::<Value>(),
         "vhosts": directory.vhosts().map(|vhost| json!({
             "name": vhost.name.to_string(),
-            "metadata": vhosts::metadata(vhost),
+            "metadata": vhosts::metadata(api, vhost),
             "limits": vhosts::limits(vhost),
         })).collect::<Value>(),
         "permissions": directory.permissions().map(|known| permissions::shown(known)).collect::<Value>(),
@@ -275,8 +275,8 @@ fn export_vhost(api: &Api, vhost: &VhostHandle) -> Value {
         "original_cluster_name": node::cluster_name(api),
         "explanation": format!("Definitions of virtual host '{}'", vhost.name()),
         "description": record.map(|record| record.description.clone()),
-        "default_queue_type": record.map(|record| vhosts::metadata(record)["default_queue_type"].clone()),
-        "metadata": record.map(|record| vhosts::metadata(record)),
+        "default_queue_type": record.map(|record| vhosts::metadata(api, record)["default_queue_type"].clone()),
+        "metadata": record.map(|record| vhosts::metadata(api, record)),
         "limits": record.map(|record| vhosts::limits(record)),
         "parameters": without_vhost(parameters::listed(api)),
         "policies": without_vhost(policies),
@@ -302,17 +302,13 @@ impl Objects {
             queue.is_ok_and(|record| record.exclusive_to.is_none() && !is_reserved(name))
         };
         for record in snapshot.queues().filter(|record| is_exported(&record.name)) {
-            let mut arguments = table_to_json(&record.arguments);
-            let queue_type = arguments.get("x-queue-type").cloned();
-            let queue_type = queue_type.unwrap_or_else(|| "classic".into());
-            arguments["x-queue-type"] = queue_type.clone();
             self.queues.push(json!({
                 "name": record.name.to_string(),
                 "vhost": record.vhost.to_string(),
                 "durable": record.durable,
                 "auto_delete": record.auto_delete,
-                "arguments": arguments,
-                "type": queue_type,
+                "arguments": table_to_json(&record.arguments),
+                "type": record.queue_type.name(),
             }));
         }
         for exchange in snapshot.exchanges() {

@@ -58,7 +58,7 @@ impl Breakdown {
                 let Some(queue) = api.broker.queue(record.id) else {
                     continue;
                 };
-                let of_type = match QueueType::of(&record.arguments) {
+                let of_type = match record.queue_type {
                     QueueType::Classic => &mut classic,
                     QueueType::Quorum => &mut quorum,
                     QueueType::Stream => &mut stream,

@@ -62,7 +62,7 @@ pub(crate) fn show(api: &Api, visitor: &Visitor, request: &Request) -> Result<Re
         "exchange_types": node::exchange_types(),
         "disable_stats": request.flag("disable_stats"),
         "enable_queue_totals": request.flag("enable_queue_totals"),
-        "default_queue_type": api.broker.node().default_queue_type,
+        "default_queue_type": api.broker.node().default_queue_type.name(),
         "is_op_policy_updating_enabled": !api.settings.operator_policies_are_fixed,
         "require_definition_json_extension": api.settings.definitions_need_json_extension,
         "statistics_db_event_queue": 0,

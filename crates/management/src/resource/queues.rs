@@ -203,22 +203,15 @@ async fn put(
 pub(crate) fn shown(api: &Api, request: &Request, record: &QueueRecord) -> Option<Value> {
     let handle = api.broker.queue(record.id)?;
     let report = handle.report();
-    let mut arguments = table_to_json(&record.arguments);
-    let queue_type = arguments
-        .get("x-queue-type")
-        .and_then(Value::as_str)
-        .unwrap_or("classic")
-        .to_owned();
-    arguments["x-queue-type"] = queue_type.clone().into();
     let (ready, unacked) = (report.depth.ready, report.depth.unacked);
     let mut object = json!({
         "name": record.name.to_string(),
         "vhost": record.vhost.to_string(),
-        "type": queue_type,
+        "type": record.queue_type.name(),
         "durable": record.durable,
         "auto_delete": record.auto_delete,
         "exclusive": record.exclusive_to.is_some(),
-        "arguments": arguments,
+        "arguments": table_to_json(&record.arguments),
         "node": api.broker.node().name,
         "state": "running",
     });
@@ -313,7 +306,7 @@ pub(crate) fn shown(api: &Api, request: &Request, record: &QueueRecord) -> Optio
 fn of_type(api: &Api, fields: &mut Map<String, Value>, handle: &QueueHandle, report: &Report) {
     let node = &api.broker.node().name;
     let nodes = json!([node]);
-    let of_type = match QueueType::of(&handle.record().arguments) {
+    let of_type = match handle.queue_type() {
         QueueType::Classic => return,
         QueueType::Quorum => {
             let priorities = handle.ready_by_priority();

@@ -1,6 +1,9 @@
 //! `/vhosts`.
 
-use leveret_core::record::{PermissionRecord, VhostRecord};
+use leveret_core::{
+    arguments::QueueType,
+    record::{PermissionRecord, VhostRecord},
+};
 use leveret_runtime::VhostKept;
 use leveret_wire::value::ShortString;
 use serde_json::{Map, Value, json};
@@ -136,8 +139,11 @@ fn shown(api: &Api, request: &Request, vhost: &VhostRecord) -> Value {
     object.insert("name".to_owned(), vhost.name.to_string().into());
     object.insert("description".to_owned(), vhost.description.clone().into());
     object.insert("tags".to_owned(), json!(vhost.tags));
-    object.insert("default_queue_type".to_owned(), queue_type(vhost).into());
-    object.insert("metadata".to_owned(), metadata(vhost));
+    object.insert(
+        "default_queue_type".to_owned(),
+        queue_type(api, vhost).into(),
+    );
+    object.insert("metadata".to_owned(), metadata(api, vhost));
     object.insert("protected_from_deletion".to_owned(), vhost.protected.into());
     object.insert("tracing".to_owned(), vhost.tracing.into());
     let node = api.broker.node().name.clone();
@@ -151,11 +157,11 @@ fn shown(api: &Api, request: &Request, vhost: &VhostRecord) -> Value {
 }
 
 /// As definitions have it.
-pub(crate) fn metadata(vhost: &VhostRecord) -> Value {
+pub(crate) fn metadata(api: &Api, vhost: &VhostRecord) -> Value {
     let mut metadata = json!({
         "description": vhost.description,
         "tags": vhost.tags,
-        "default_queue_type": queue_type(vhost),
+        "default_queue_type": queue_type(api, vhost),
     });
     if vhost.protected {
         metadata["protected_from_deletion"] = true.into();
@@ -163,11 +169,9 @@ pub(crate) fn metadata(vhost: &VhostRecord) -> Value {
     metadata
 }
 
-fn queue_type(vhost: &VhostRecord) -> &str {
-    match vhost.default_queue_type.as_str() {
-        "" => "classic",
-        known => known,
-    }
+fn queue_type(api: &Api, vhost: &VhostRecord) -> &'static str {
+    let of_node = api.broker.node().default_queue_type;
+    vhost.default_queue_type.unwrap_or(of_node).name()
 }
 
 /// A vhost out of a request or definitions.
@@ -188,15 +192,16 @@ pub(crate) fn read(
             vhost.tags = tags;
         }
         if let Some(queue_type) = optional_text(object, "default_queue_type")? {
-            vhost.default_queue_type = match queue_type {
-                "undefined" => String::new(),
-                known @ ("" | "classic" | "quorum" | "stream") => known.to_owned(),
-                other => {
-                    return Err(Refused::bad_request(format!(
-                        "Unsupported default queue type: {other}"
-                    )));
-                }
-            };
+            vhost.default_queue_type =
+                match (queue_type, QueueType::from_name(queue_type.as_bytes())) {
+                    ("" | "undefined", _) => None,
+                    (_, Some(known)) => Some(known),
+                    (other, None) => {
+                        return Err(Refused::bad_request(format!(
+                            "Unsupported default queue type: {other}"
+                        )));
+                    }
+                };
         }
         if let Some(protected) = boolean(object, "protected_from_deletion")? {
             vhost.protected = protected;

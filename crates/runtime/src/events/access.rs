@@ -115,10 +115,8 @@ impl Services {
     }
 
     fn of_vhost(&self, vhost: &VhostRecord) -> FieldTable {
-        let queue_type = match vhost.default_queue_type.as_str() {
-            "" => self.node.default_queue_type,
-            named => named,
-        };
+        let queue_type = vhost.default_queue_type;
+        let queue_type = queue_type.unwrap_or(self.node.default_queue_type).name();
         let metadata = format!(
             "#{{description => <<{}>>,tags => [{}],default_queue_type => <<\"{queue_type}\">>}}",
             quoted(&vhost.description),

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use leveret_core::{
-    arguments::QueueType,
     record::{BindingRecord, Destination, ExchangeRecord, QueueRecord},
     vhost::Vhost,
 };
@@ -131,14 +130,9 @@ fn key_of(record: &BindingRecord) -> BindingKey {
 }
 
 pub(super) fn of_queue(record: &QueueRecord) -> FieldTable {
-    let queue_type = match QueueType::of(&record.arguments) {
-        QueueType::Classic => "rabbit_classic_queue",
-        QueueType::Quorum => "rabbit_quorum_queue",
-        QueueType::Stream => "rabbit_stream_queue",
-    };
     FieldTable::new()
         .with("name", text(&record.name))
-        .with("type", FieldValue::text(queue_type))
+        .with("type", FieldValue::text(record.queue_type.module()))
         .with("vhost", text(&record.vhost))
 }
 

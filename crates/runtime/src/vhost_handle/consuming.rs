@@ -229,7 +229,7 @@ impl VhostHandle {
 
 /// A quorum queue that serves one consumer only serves nobody else.
 fn check_get(record: &QueueRecord) -> Result<(), Refusal> {
-    let queue_type = QueueType::of(&record.arguments);
+    let queue_type = record.queue_type;
     let is_single = record.arguments.get(b"x-single-active-consumer");
     let is_single = is_single.and_then(FieldValue::as_bool).unwrap_or(false);
     if queue_type == QueueType::Quorum && is_single {

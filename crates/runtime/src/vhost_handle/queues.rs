@@ -13,7 +13,7 @@ use leveret_core::{
     refusal::{ObjectKind, Refusal},
     vhost::{QueueDeclare, QueueDeclared, Vhost},
 };
-use leveret_wire::value::{FieldValue, ShortString};
+use leveret_wire::value::ShortString;
 
 use super::{Applier, VhostHandle};
 use crate::{events::Actor, panics::contained, queue_handle::QueueHandle, replies};
@@ -95,7 +95,8 @@ impl VhostHandle {
             self.check_alive(&applier)?;
             let mut vhost = Vhost::clone(&self.snapshot.load());
             vhost.set_permits(self.services.node.permits);
-            let asked = self.with_default_type(asked);
+            let of_node = self.services.node.default_queue_type;
+            vhost.set_default_queue_types(self.default_queue_type(), of_node);
             self.check_queue_limit(&vhost, &asked)?;
             let churn = &self.services.queue_churn;
             let declared =
@@ -299,31 +300,19 @@ impl VhostHandle {
         writes.extend(vhost.remove_queue(record).into_iter().map(Write::Meta));
         self.replace(vhost, writes);
         self.services.registry.remove_queue(record.id);
-        let queue_type = QueueType::of(&record.arguments);
-        self.services.publishing.queue_gone(queue_type, &counters);
+        let publishing = &self.services.publishing;
+        publishing.queue_gone(record.queue_type, &counters);
         let churn = &self.services.queue_churn;
         churn.deleted.fetch_add(1, Ordering::Relaxed);
         self.forget_histories();
         Ok(QueueDeleted { ready, cancelled })
     }
 
-    /// A queue that lasts and is for everybody gets the vhost's type, or else the node's, where it asks for none.
-    fn with_default_type(&self, mut asked: QueueDeclare) -> QueueDeclare {
+    fn default_queue_type(&self) -> QueueType {
         let directory = self.services.access.directory();
         let record = directory.vhost(&self.name);
-        let of_vhost = record.map_or("", |record| record.default_queue_type.as_str());
-        let queue_type = match of_vhost {
-            "" => self.services.node.default_queue_type,
-            named => named,
-        };
-        let is_meant = asked.durable && !asked.exclusive && !asked.auto_delete;
-        if is_meant && queue_type != "classic" && asked.arguments.get(b"x-queue-type").is_none() {
-            let queue_type = FieldValue::text(queue_type);
-            asked
-                .arguments
-                .push(ShortString::from_static("x-queue-type"), queue_type);
-        }
-        asked
+        let named = record.and_then(|record| record.default_queue_type);
+        named.unwrap_or(self.services.node.default_queue_type)
     }
 
     /// A new queue may be one too many.
@@ -400,7 +389,7 @@ impl VhostHandle {
 
 /// Nothing is taken out of a stream.
 pub(super) fn refuse_stream(queue: &QueueRecord, operation: &'static str) -> Result<(), Refusal> {
-    match QueueType::of(&queue.arguments) {
+    match queue.queue_type {
         QueueType::Classic | QueueType::Quorum => Ok(()),
         queue_type @ QueueType::Stream => Err(Refusal::UnsupportedByType {
             operation,
@@ -418,7 +407,7 @@ fn check_conditions(record: &QueueRecord, if_unused: bool, if_empty: bool) -> Re
         (false, true) => "if-empty",
         (false, false) => return Ok(()),
     };
-    let queue_type = QueueType::of(&record.arguments);
+    let queue_type = record.queue_type;
     match queue_type {
         QueueType::Quorum => Err(Refusal::UnsupportedCondition {
             condition,

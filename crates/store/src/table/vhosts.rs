@@ -1,7 +1,7 @@
 //! `meta`, kind vhost: name, description, number of tags, tags, default queue type, flags (tracing 1,
 //! protected 2), limits on connections and queues. Version 1 had the name alone.
 
-use leveret_core::record::VhostRecord;
+use leveret_core::{arguments::QueueType, record::VhostRecord};
 use leveret_wire::value::ShortString;
 
 use crate::{
@@ -23,11 +23,12 @@ pub(crate) fn key(name: &ShortString) -> [u8; 18] {
 pub(crate) fn encode<'a>(row: &'a mut RowBuf, key: &[u8], vhost: &VhostRecord) -> &'a [u8] {
     let flags =
         if vhost.tracing { TRACING } else { 0 } | if vhost.protected { PROTECTED } else { 0 };
+    let default_queue_type = vhost.default_queue_type.map_or("", QueueType::name);
     row.start(VERSION)
         .short(&vhost.name)
         .long(vhost.description.as_bytes())
         .texts(&vhost.tags)
-        .long(vhost.default_queue_type.as_bytes())
+        .long(default_queue_type.as_bytes())
         .u8(flags)
         .limit(vhost.max_connections)
         .limit(vhost.max_queues)
@@ -45,7 +46,7 @@ pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<VhostRecord, Damage> {
     let name = fields.short()?;
     let description = fields.text()?;
     let tags = fields.texts()?;
-    let default_queue_type = fields.text()?;
+    let default_queue_type = QueueType::from_name(fields.text()?.as_bytes());
     let flags = fields.u8()?;
     let max_connections = fields.limit()?;
     let max_queues = fields.limit()?;

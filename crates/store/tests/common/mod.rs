@@ -11,6 +11,7 @@ use std::{
 };
 
 use leveret_core::{
+    arguments::QueueType,
     ids::{QueueId, Seq, Timestamp},
     message::{Message, MessageParts},
     queue::StoredMessage,
@@ -287,6 +288,7 @@ pub fn queue_record(id: QueueId) -> QueueRecord {
         durable: true,
         exclusive_to: None,
         auto_delete: false,
+        queue_type: QueueType::Classic,
         arguments: FieldTable::new(),
     }
 }
