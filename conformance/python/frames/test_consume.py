@@ -192,6 +192,25 @@ def test_an_argument_of_another_queue_type_is_refused(channel, name, kind, argum
     channel.expect_close(406, f"PRECONDITION_FAILED - invalid arg '{argument}' {where}", "basic.consume")
 
 
+@pytest.mark.parametrize(
+    "kind, foreign",
+    [
+        ("classic", {"x-stream-filter": "a", "x-stream-offset": "next"}),
+        ("quorum", {"x-stream-match-unfiltered": True, "x-stream-filter": "a"}),
+        ("stream", {"x-consumer-timeout": "abc", "x-priority": -1}),
+    ],
+)
+@pytest.mark.parametrize("is_reversed", [False, True], ids=["", "reversed"])
+def test_of_several_arguments_of_other_queue_types_the_first_one_sent_is_named(channel, name, kind, foreign, is_reversed):
+    queue = name()
+    channel.declare_queue(queue, durable=True, arguments={"x-queue-type": kind})
+    channel.prefetch(1)
+    keys = list(foreign)[::-1] if is_reversed else list(foreign)
+    channel.send("basic.consume", queue=queue, arguments={key: foreign[key] for key in keys})
+    where = f"for queue '{queue}' in vhost '{channel.vhost}' of queue type rabbit_{kind}_queue"
+    channel.expect_close(406, f"PRECONDITION_FAILED - invalid arg '{keys[0]}' {where}", "basic.consume")
+
+
 @pytest.mark.parametrize("kind", ["classic", "quorum", "stream"])
 def test_unknown_arguments_are_accepted(channel, name, kind):
     queue = name()

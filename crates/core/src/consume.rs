@@ -1,6 +1,6 @@
 //! `basic.consume`: what a consumer asks for, checked by the rules of the queue's type.
 
-use leveret_wire::value::FieldTable;
+use leveret_wire::value::{FieldTable, ShortString};
 
 use crate::{
     arguments::QueueType,
@@ -16,7 +16,7 @@ use crate::{
 const PRIORITY: &str = "x-priority";
 const TIMEOUT: &str = "x-consumer-timeout";
 
-/// Arguments of consumers in RabbitMQ's order, and the types that take them.
+/// Arguments of consumers, and the types that take them.
 const KNOWN: [(&str, &[QueueType]); 5] = [
     (PRIORITY, &[QueueType::Classic, QueueType::Quorum]),
     (TIMEOUT, &[QueueType::Quorum]),
@@ -75,12 +75,18 @@ impl Consuming {
                 .map_err(|detail| check.invalid(X_STREAM_OFFSET, detail))?,
             false => StreamStart::Next,
         };
-        let is_given = |key: &str| arguments.get(key.as_bytes()).is_some();
-        if let Some((key, _)) = KNOWN.iter().find(|(key, _)| is_given(key) && !takes(key)) {
+        let is_of_others = |key: &ShortString| {
+            let mut known = KNOWN
+                .iter()
+                .filter(|(_, types)| !types.contains(&queue_type));
+            known.any(|(known, _)| known.as_bytes() == key.as_bytes())
+        };
+        // The first one as they were sent.
+        if let Some((key, _)) = arguments.iter().find(|(key, _)| is_of_others(key)) {
             return Err(Refusal::ArgumentOfOtherType {
                 name: queue.name.clone(),
                 vhost: queue.vhost.clone(),
-                arg: (*key).to_owned(),
+                arg: key.to_string(),
                 queue_type,
             });
         }

@@ -79,6 +79,18 @@ fn each_type_takes_its_own_arguments() {
 }
 
 #[test]
+fn of_several_arguments_of_other_types_the_first_one_sent_is_named() {
+    let forth = table("x-priority", FieldValue::Int(5)).with("x-consumer-timeout", text("abc"));
+    let back = table("x-consumer-timeout", text("abc")).with("x-priority", FieldValue::Int(5));
+    for (arguments, first) in [(forth, "x-priority"), (back, "x-consumer-timeout")] {
+        let refused = format!(
+            "invalid arg '{first}' for queue 'Q' in vhost 'V' of queue type rabbit_stream_queue"
+        );
+        expect_refused(QueueType::Stream, &arguments, &refused);
+    }
+}
+
+#[test]
 fn values_are_read() {
     let arguments = table("x-priority", FieldValue::Byte(-3))
         .with("x-consumer-timeout", FieldValue::Long(1000));
