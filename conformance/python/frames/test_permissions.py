@@ -174,6 +174,22 @@ def test_what_everybody_is_refused_comes_first(somebody):
     assert somebody.refused(lambda c: c.exchange_declare("yours", "no-such-type"))[0] == 406
 
 
+ANY_TYPE = ["direct", "x-consistent-hash", "x-random", pytest.param("x-delayed-message", marks=pytest.mark.beyond)]
+
+
+@pytest.mark.parametrize("kind", ANY_TYPE)
+def test_an_exchange_of_any_type_needs_the_same_rights(somebody, kind):
+    somebody.may("^mine", "^mine", "^mine")
+
+    def declare(name, alternate="mine"):
+        arguments = {"x-delayed-type": "direct", "alternate-exchange": alternate}
+        return lambda c: c.exchange_declare(name, kind, auto_delete=True, arguments=arguments)
+
+    somebody.does(declare("mine"))
+    assert somebody.refused(declare("yours")) == somebody.access_refused("configure access to exchange 'yours'")
+    assert somebody.refused(declare("mine-2", "yours")) == somebody.access_refused("write access to exchange 'yours'")
+
+
 def test_patterns_match_anywhere_unless_anchored(somebody):
     somebody.may("job", ".*", ".*")
     somebody.does(lambda c: c.queue_declare("my-jobs", exclusive=True))

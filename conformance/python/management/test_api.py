@@ -846,6 +846,17 @@ def test_definitions_of_a_vhost_go_out_and_in(api, vhost):
         api.delete(f"vhosts/{other}")
 
 
+@pytest.mark.beyond
+def test_an_exchange_that_delays_goes_out_and_in(api, vhost):
+    asked = {"type": "x-delayed-message", "durable": True, "arguments": {"x-delayed-type": "topic"}}
+    assert api.put(f"exchanges/{vhost}/x", asked).status == 201
+    definitions = api.get(f"definitions/{vhost}").json
+    assert api.delete(f"exchanges/{vhost}/x").status == 204
+    assert api.post(f"definitions/{vhost}", definitions).status == 204
+    again = api.get(f"exchanges/{vhost}/x").json
+    assert (again["type"], again["arguments"]) == (asked["type"], asked["arguments"])
+
+
 def test_what_leaves_its_type_open_comes_in_as_what_the_new_vhost_has_for_it(api, vhost):
     api.put(f"vhosts/{vhost}", {"default_queue_type": "quorum"})
     assert api.put(f"queues/{vhost}/q", {"durable": True, "arguments": {"x-queue-type": ""}}).status == 201

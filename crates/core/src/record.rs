@@ -111,6 +111,12 @@ pub struct DelayRecord {
 pub const DELAYED_MESSAGE: &str = "x-delayed-message";
 
 impl ExchangeRecord {
+    /// Whether exchanges of this type can be declared.
+    #[must_use]
+    pub fn is_type(name: &[u8]) -> bool {
+        ExchangeKind::from_name(name).is_some() || name == DELAYED_MESSAGE.as_bytes()
+    }
+
     /// The name of the type it was declared with.
     #[must_use]
     pub fn type_name(&self) -> &'static str {

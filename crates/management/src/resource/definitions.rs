@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use axum::http::Method;
 use leveret_core::{
     directory::DirectoryError,
-    record::{BindingRecord, Destination, ExchangeKind, HashAlgorithm},
+    record::{BindingRecord, Destination, ExchangeRecord, HashAlgorithm},
     refusal::Refusal,
     vhost::{ExchangeDeclare, QueueDeclare},
 };
@@ -426,7 +426,7 @@ async fn import_exchange(
         return Ok(());
     }
     let kind = request::name(optional_text(exchange, "type")?.unwrap_or("direct"))?;
-    if ExchangeKind::from_name(kind.as_bytes()).is_none() {
+    if !ExchangeRecord::is_type(kind.as_bytes()) {
         return Err(Refused::bad_request(format!(
             "precondition_failed: unknown exchange type '{kind}'"
         )));

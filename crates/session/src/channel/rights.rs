@@ -5,7 +5,7 @@
 //! nothing is asked here.
 
 use leveret_core::{
-    record::ExchangeKind,
+    record::ExchangeRecord,
     refusal::{ObjectKind, Refusal},
     rights::Right,
 };
@@ -42,7 +42,7 @@ pub(super) fn exchange_declare<S: Sink>(
     if asked.passive {
         return rights.check_any(EXCHANGE, name);
     }
-    if ExchangeKind::from_name(asked.kind.as_bytes()).is_none() {
+    if !ExchangeRecord::is_type(asked.kind.as_bytes()) {
         return Ok(());
     }
     rights.check_exchange_declare(name, &asked.arguments, || {

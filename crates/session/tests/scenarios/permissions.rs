@@ -66,11 +66,10 @@ fn declaring_and_deleting_needs_configure() {
         kind: short(kind),
         ..exchange::Declare::default()
     };
-    expect_refused(
-        declare("wr-x", "direct"),
-        "configure access to exchange 'wr-x'",
-    );
-    expect_carried_out(declare("c-x", "direct"));
+    for kind in ["direct", "x-random", "x-delayed-message"] {
+        expect_refused(declare("wr-x", kind), "configure access to exchange 'wr-x'");
+        expect_carried_out(declare("c-x", kind));
+    }
     // What the vhost says of it comes first.
     expect_carried_out(declare("wr-x", "no-such-type"));
     expect_carried_out(declare("", "direct"));
