@@ -8,8 +8,9 @@
 #                        management API, so that the tags with and without that word are one image
 set -eu
 
-# tzdata and certificates as in RabbitMQ's image; gosu steps down from root.
-PACKAGES="bash ca-certificates gosu tzdata"
+# tzdata and certificates as in RabbitMQ's image; gosu steps down from root. nc and wget are what health checks call in
+# RabbitMQ's Alpine image, which is left for this one too.
+PACKAGES="bash ca-certificates gosu netcat-openbsd tzdata wget"
 
 # Programs of RabbitMQ's that the binary answers as.
 PROGRAMS="rabbitmq-server rabbitmqctl rabbitmq-diagnostics rabbitmq-plugins rabbitmq-queues rabbitmq-streams
@@ -36,20 +37,20 @@ files)
   done
   # Where the broker's administrators reach it: its user makes the socket there, and nobody else may.
   install -d -m 755 -o rabbitmq -g rabbitmq /run/leveret
-  # There before any command runs: scripts chmod it first.
-  (umask 077 && : >/var/lib/rabbitmq/.erlang.cookie)
-  chmod 400 /var/lib/rabbitmq/.erlang.cookie
-  chown rabbitmq:rabbitmq /var/lib/rabbitmq/.erlang.cookie
+  # The entry point makes it: a file that is there before would keep scripts from writing their own.
   ln -sf /var/lib/rabbitmq/.erlang.cookie /root/.erlang.cookie
   echo "[rabbitmq_management,rabbitmq_prometheus]." >/etc/rabbitmq/enabled_plugins
   chown rabbitmq:rabbitmq /etc/rabbitmq/enabled_plugins
   # Where Dockerfiles copy plugins to; nothing reads them.
   mkdir -p /opt/rabbitmq/plugins /opt/rabbitmq/sbin
   ln -sfn /opt/rabbitmq/plugins /plugins
+  # Links only where RabbitMQ has its programs. What Dockerfiles write to /usr/local/bin/rabbitmqadmin would go through a
+  # link into the broker itself, so that there is a script.
   for program in $PROGRAMS; do
-    ln -sf leveret "/usr/local/bin/$program"
     ln -sf /usr/local/bin/leveret "/opt/rabbitmq/sbin/$program"
   done
+  # The Alpine image's word for gosu.
+  ln -sf "$(command -v gosu)" /usr/local/bin/su-exec
   ;;
 tags)
   version=${2:?a version like 4.3.6}

@@ -36,6 +36,27 @@ def mount(*arguments):
     subprocess.run(["mount", *arguments], check=True)
 
 
+def make_mount_point(root, source, target):
+    at = root / target.lstrip("/")
+    if at.exists():
+        return
+    if source == "tmpfs" or pathlib.Path(source).is_dir():
+        at.mkdir(parents=True)
+    else:
+        at.parent.mkdir(parents=True, exist_ok=True)
+        at.touch()
+
+
+def attach(root, source, target, options):
+    at = str(root / target.lstrip("/"))
+    if source == "tmpfs":
+        mount("-t", "tmpfs", "-o", options or "mode=1777", "tmpfs", at)
+        return
+    mount("--bind", source, at)
+    if options == "ro":
+        mount("-o", "remount,bind,ro", at)
+
+
 def main():
     told = json.loads(sys.argv[1])
     bring_up(b"lo")
@@ -53,34 +74,18 @@ def main():
     (root / "etc/hostname").write_text(told["hostname"] + "\n")
     hosts = f"127.0.0.1 localhost\n::1 localhost\n{told['address']} {told['hostname']}\n"
     (root / "etc/hosts").write_text(hosts)
-    mount("-t", "proc", "proc", str(root / "proc"))
-    mount("--rbind", "/dev", str(root / "dev"))
-    for source, target, options in told["mounts"]:
-        at = root / target.lstrip("/")
-        if source == "tmpfs":
-            at.mkdir(parents=True, exist_ok=True)
-            mount("-t", "tmpfs", "-o", options or "mode=1777", "tmpfs", str(at))
-            continue
-        if pathlib.Path(source).is_dir():
-            at.mkdir(parents=True, exist_ok=True)
-        else:
-            at.parent.mkdir(parents=True, exist_ok=True)
-            at.touch()
-        mount("--bind", source, str(at))
-        if options == "ro":
-            mount("-o", "remount,bind,ro", str(at))
     if told["read_only"]:
+        for source, target, _ in told["mounts"]:
+            make_mount_point(root, source, target)
         # An overlay cannot be remounted as a bind; what is over it can.
         mount("--bind", str(root), str(root))
         mount("-o", "remount,bind,ro", str(root))
-        for source, target, options in told["mounts"]:
-            at = root / target.lstrip("/")
-            if source == "tmpfs":
-                mount("-t", "tmpfs", "-o", options or "mode=1777", "tmpfs", str(at))
-            else:
-                mount("--bind", source, str(at))
-        mount("-t", "proc", "proc", str(root / "proc"))
-        mount("--rbind", "/dev", str(root / "dev"))
+    mount("-t", "proc", "proc", str(root / "proc"))
+    mount("--rbind", "/dev", str(root / "dev"))
+    for source, target, options in told["mounts"]:
+        # One may lie in another.
+        make_mount_point(root, source, target)
+        attach(root, source, target, options)
 
     os.chroot(root)
     os.chdir("/")

@@ -12,10 +12,8 @@ import pika
 import pytest
 
 from container import ADDRESS, COMPLETE
+from files import MAIN, MORE, write
 from program import eventually
-
-MAIN = "/etc/rabbitmq/rabbitmq.conf"
-MORE = "/etc/rabbitmq/conf.d"
 
 # Keys of configurations that people publish, by how often they are in them.
 PUBLIC_KEYS = """
@@ -94,11 +92,6 @@ log.exchange = false
 log.console.formatter = plaintext
 log.file.rotation.date = $D0
 """.strip()
-
-
-def write(path, text):
-    path.write_text(text if text.endswith("\n") else f"{text}\n")
-    return path
 
 
 def test_16_public_configurations_are_read_without_a_word(image, tmp_path):

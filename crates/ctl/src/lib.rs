@@ -24,6 +24,6 @@ mod table;
 mod term;
 
 pub use self::{
-    plugins::{enabled_plugins_file, is_known as is_plugin},
+    plugins::{enabled_plugins_file, missed as missed_of_plugin},
     program::{Called, Ran, node_name},
 };

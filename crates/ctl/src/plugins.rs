@@ -14,105 +14,196 @@ const FILE: &str = "/etc/rabbitmq/enabled_plugins";
 /// What is on while there is no file.
 const DEFAULT: [&str; 2] = ["rabbitmq_management", "rabbitmq_prometheus"];
 
-/// Plugins that can be named without a warning, with those each brings along.
-const KNOWN: &[(&str, &[&str])] = &[
-    ("rabbitmq_amqp1_0", &[]),
-    ("rabbitmq_auth_backend_cache", &[]),
-    ("rabbitmq_auth_backend_http", &[]),
-    ("rabbitmq_auth_backend_internal_loopback", &[]),
-    ("rabbitmq_auth_backend_ldap", &[]),
-    ("rabbitmq_auth_backend_oauth2", &[]),
-    ("rabbitmq_auth_mechanism_ssl", &[]),
-    ("rabbitmq_consistent_hash_exchange", &[]),
-    ("rabbitmq_delayed_message_exchange", &[]),
-    ("rabbitmq_event_exchange", &[]),
-    (
+/// A plugin of RabbitMQ's, and what becomes of it here.
+#[derive(Debug)]
+struct Plugin {
+    name: &'static str,
+    /// Others that it brings along.
+    brings: &'static [&'static str],
+    /// What whoever enables it does not get.
+    missed: Option<&'static str>,
+}
+
+/// What it does is built in, or is nothing that anybody would miss.
+const fn built_in(name: &'static str, brings: &'static [&'static str]) -> Plugin {
+    Plugin {
+        name,
+        brings,
+        missed: None,
+    }
+}
+
+/// Nobody does its work.
+const fn missing(
+    name: &'static str,
+    brings: &'static [&'static str],
+    missed: &'static str,
+) -> Plugin {
+    Plugin {
+        name,
+        brings,
+        missed: Some(missed),
+    }
+}
+
+/// All that RabbitMQ comes with, and the one of others that most people add.
+static KNOWN: &[Plugin] = &[
+    missing("rabbitmq_amqp1_0", &[], "AMQP 1.0 clients are not served"),
+    built_in("rabbitmq_auth_backend_cache", &[]),
+    missing(
+        "rabbitmq_auth_backend_http",
+        &[],
+        "users are those of the broker itself",
+    ),
+    missing(
+        "rabbitmq_auth_backend_internal_loopback",
+        &[],
+        "loopback_users says who may come from this machine only",
+    ),
+    missing(
+        "rabbitmq_auth_backend_ldap",
+        &[],
+        "users are those of the broker itself",
+    ),
+    built_in("rabbitmq_auth_backend_oauth2", &[]),
+    built_in("rabbitmq_auth_mechanism_ssl", &[]),
+    built_in("rabbitmq_consistent_hash_exchange", &[]),
+    built_in("rabbitmq_delayed_message_exchange", &[]),
+    built_in("rabbitmq_event_exchange", &[]),
+    missing(
         "rabbitmq_exchange_federation",
         &["rabbitmq_federation_common"],
+        "upstreams are kept as parameters and nothing is fetched from them",
     ),
-    (
+    missing(
         "rabbitmq_federation",
         &[
             "rabbitmq_exchange_federation",
             "rabbitmq_federation_common",
             "rabbitmq_queue_federation",
         ],
+        "upstreams are kept as parameters and nothing is fetched from them",
     ),
-    ("rabbitmq_federation_common", &[]),
-    (
+    built_in("rabbitmq_federation_common", &[]),
+    missing(
         "rabbitmq_federation_management",
         &["rabbitmq_federation", "rabbitmq_management"],
+        "there are no federation links to show",
     ),
-    (
+    missing(
         "rabbitmq_federation_prometheus",
         &["rabbitmq_federation", "rabbitmq_prometheus"],
+        "there are no federation links to measure",
     ),
-    ("rabbitmq_jms_topic_exchange", &[]),
-    (
+    missing(
+        "rabbitmq_jms_topic_exchange",
+        &[],
+        "there is no exchange type x-jms-topic",
+    ),
+    built_in(
         "rabbitmq_management",
         &["rabbitmq_management_agent", "rabbitmq_web_dispatch"],
     ),
-    ("rabbitmq_management_agent", &[]),
-    ("rabbitmq_mqtt", &[]),
-    (
+    built_in("rabbitmq_management_agent", &[]),
+    missing("rabbitmq_mqtt", &[], "MQTT clients are not served"),
+    missing(
         "rabbitmq_peer_discovery_aws",
         &["rabbitmq_peer_discovery_common"],
+        "nodes do not find each other: each is a broker of its own",
     ),
-    ("rabbitmq_peer_discovery_common", &[]),
-    (
+    built_in("rabbitmq_peer_discovery_common", &[]),
+    missing(
         "rabbitmq_peer_discovery_consul",
         &["rabbitmq_peer_discovery_common"],
+        "nodes do not find each other: each is a broker of its own",
     ),
-    (
+    missing(
         "rabbitmq_peer_discovery_etcd",
         &["rabbitmq_peer_discovery_common"],
+        "nodes do not find each other: each is a broker of its own",
     ),
-    (
+    missing(
         "rabbitmq_peer_discovery_k8s",
         &["rabbitmq_peer_discovery_common"],
+        "nodes do not find each other: each is a broker of its own",
     ),
-    (
+    built_in(
         "rabbitmq_prometheus",
         &["rabbitmq_management_agent", "rabbitmq_web_dispatch"],
     ),
-    ("rabbitmq_queue_federation", &["rabbitmq_federation_common"]),
-    ("rabbitmq_random_exchange", &[]),
-    ("rabbitmq_recent_history_exchange", &[]),
-    ("rabbitmq_sharding", &[]),
-    ("rabbitmq_shovel", &[]),
-    (
+    missing(
+        "rabbitmq_queue_federation",
+        &["rabbitmq_federation_common"],
+        "upstreams are kept as parameters and nothing is fetched from them",
+    ),
+    built_in("rabbitmq_random_exchange", &[]),
+    built_in("rabbitmq_recent_history_exchange", &[]),
+    missing(
+        "rabbitmq_sharding",
+        &[],
+        "the exchange type x-modulus-hash is there, and nobody makes queues for its shards",
+    ),
+    missing(
+        "rabbitmq_shovel",
+        &[],
+        "shovels are kept as parameters and move nothing",
+    ),
+    missing(
         "rabbitmq_shovel_management",
         &["rabbitmq_management", "rabbitmq_shovel"],
+        "there are no shovels to show",
     ),
-    (
+    missing(
         "rabbitmq_shovel_prometheus",
         &["rabbitmq_prometheus", "rabbitmq_shovel"],
+        "there are no shovels to measure",
     ),
-    ("rabbitmq_stomp", &[]),
-    ("rabbitmq_stream", &[]),
-    (
+    missing("rabbitmq_stomp", &[], "STOMP clients are not served"),
+    missing(
+        "rabbitmq_stream",
+        &[],
+        "clients of the stream protocol are not served; streams are there for AMQP clients",
+    ),
+    missing(
         "rabbitmq_stream_management",
         &["rabbitmq_management", "rabbitmq_stream"],
+        "streams show as queues do",
     ),
-    ("rabbitmq_top", &["rabbitmq_management"]),
-    ("rabbitmq_tracing", &["rabbitmq_management"]),
-    ("rabbitmq_trust_store", &[]),
-    ("rabbitmq_web_dispatch", &[]),
-    (
+    missing(
+        "rabbitmq_top",
+        &["rabbitmq_management"],
+        "there are no Erlang processes to list",
+    ),
+    missing(
+        "rabbitmq_tracing",
+        &["rabbitmq_management"],
+        "traces go to the exchange amq.rabbitmq.trace and to no file",
+    ),
+    missing(
+        "rabbitmq_trust_store",
+        &[],
+        "certificates that are trusted are those of tls_ca",
+    ),
+    built_in("rabbitmq_web_dispatch", &[]),
+    missing(
         "rabbitmq_web_mqtt",
         &["rabbitmq_mqtt", "rabbitmq_web_dispatch"],
+        "MQTT clients in browsers are not served",
     ),
-    (
+    missing(
         "rabbitmq_web_mqtt_examples",
         &["rabbitmq_web_dispatch", "rabbitmq_web_mqtt"],
+        "MQTT clients in browsers are not served",
     ),
-    (
+    missing(
         "rabbitmq_web_stomp",
         &["rabbitmq_stomp", "rabbitmq_web_dispatch"],
+        "STOMP clients in browsers are not served",
     ),
-    (
+    missing(
         "rabbitmq_web_stomp_examples",
         &["rabbitmq_web_dispatch", "rabbitmq_web_stomp"],
+        "STOMP clients in browsers are not served",
     ),
 ];
 
@@ -124,13 +215,22 @@ pub fn enabled_plugins_file() -> PathBuf {
 
 /// Names of all plugins that are known.
 pub(crate) fn known() -> impl Iterator<Item = &'static str> {
-    KNOWN.iter().map(|(name, _)| *name)
+    KNOWN.iter().map(|plugin| plugin.name)
 }
 
 /// Whether there is a plugin of this name.
-#[must_use]
-pub fn is_known(name: &str) -> bool {
+pub(crate) fn is_known(name: &str) -> bool {
     known().any(|known| known == name)
+}
+
+/// What somebody who enables this plugin does not get, in words; `None` when they get what they asked for.
+#[must_use]
+pub fn missed(name: &str) -> Option<String> {
+    let Some(plugin) = KNOWN.iter().find(|plugin| plugin.name == name) else {
+        return Some(format!("there is no plugin {name}"));
+    };
+    let missed = plugin.missed?;
+    Some(format!("{name} has no counterpart here: {missed}"))
 }
 
 /// What a file lists, whatever its spaces and ends of line.
@@ -183,8 +283,8 @@ pub(crate) fn with_implied(names: &[String]) -> Vec<String> {
     let mut all = names.to_vec();
     let mut at = 0;
     while at < all.len() {
-        let brought = KNOWN.iter().find(|(name, _)| *name == all[at]);
-        for name in brought.map(|(_, brought)| *brought).unwrap_or_default() {
+        let plugin = KNOWN.iter().find(|plugin| plugin.name == all[at]);
+        for name in plugin.map(|plugin| plugin.brings).unwrap_or_default() {
             if !all.iter().any(|known| known == name) {
                 all.push((*name).to_owned());
             }
@@ -237,8 +337,22 @@ mod tests {
                 "rabbitmq_web_dispatch"
             ]
         );
-        for (name, brought) in KNOWN {
-            assert!(brought.iter().all(|other| is_known(other)), "{name}");
+        for Plugin { name, brings, .. } in KNOWN {
+            assert!(brings.iter().all(|other| is_known(other)), "{name}");
         }
+    }
+
+    #[test]
+    fn whoever_enables_what_is_not_there_is_told() {
+        assert_eq!(missed("rabbitmq_management"), None);
+        assert_eq!(missed("rabbitmq_consistent_hash_exchange"), None);
+        assert_eq!(
+            missed("rabbitmq_mqtt").as_deref(),
+            Some("rabbitmq_mqtt has no counterpart here: MQTT clients are not served")
+        );
+        assert_eq!(
+            missed("rabbitmq_mangement").as_deref(),
+            Some("there is no plugin rabbitmq_mangement")
+        );
     }
 }

@@ -161,6 +161,9 @@ fn tell(failure: &Failure) -> u8 {
     failure.code
 }
 
+/// The variable that makes it the machine's whole name, for broker and command alike.
+const LONG_NAMES_VARIABLE: &str = "RABBITMQ_USE_LONGNAME";
+
 /// As RabbitMQ names its nodes: what stands behind the sign is the machine's name unless said otherwise.
 #[must_use]
 pub fn node_name(given: Option<&str>) -> String {
@@ -171,9 +174,17 @@ pub fn node_name(given: Option<&str>) -> String {
     }
     let name = name.trim_end_matches('@');
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = host.trim().split('.').next().unwrap_or_default();
-    let host = if host.is_empty() { "localhost" } else { host };
-    format!("{name}@{host}")
+    let is_long = env::var(LONG_NAMES_VARIABLE).is_ok_and(|value| value == "true");
+    format!("{name}@{}", host_part(host.trim(), is_long))
+}
+
+fn host_part(host: &str, is_long: bool) -> &str {
+    let host = if is_long {
+        host
+    } else {
+        host.split('.').next().unwrap_or_default()
+    };
+    if host.is_empty() { "localhost" } else { host }
 }
 
 #[cfg(test)]
@@ -188,6 +199,13 @@ mod tests {
         assert_eq!(by_name("rabbitmqadmin"), Some(As::Admin));
         assert_eq!(by_name("rabbitmq-server"), Some(As::Server));
         assert_eq!(by_name("leveret"), None);
+    }
+
+    #[test]
+    fn the_machines_name_is_cut_unless_long_names_are_asked_for() {
+        assert_eq!(host_part("mq.example.com", false), "mq");
+        assert_eq!(host_part("mq.example.com", true), "mq.example.com");
+        assert_eq!(host_part("", true), "localhost");
     }
 
     #[test]

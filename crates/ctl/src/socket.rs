@@ -21,6 +21,10 @@ const RUN_DIR: &str = "/run/leveret";
 /// Where everybody may make a directory of their own.
 const SHARED_DIR: &str = "/tmp";
 
+/// The directory in the home of whoever runs the broker, where nothing but the data can be written to: a container with a
+/// read-only root and one volume.
+const DIR_AT_HOME: &str = ".leveret";
+
 /// Owners of these are brokers' users, to root.
 const DATA_DIRS: [&str; 2] = ["/var/lib/rabbitmq", "/var/lib/leveret"];
 
@@ -142,9 +146,9 @@ fn directories(own: u32) -> Vec<Directory> {
         let of_data = DATA_DIRS.iter().filter_map(|dir| fs::metadata(dir).ok());
         owners.extend(of_data.map(|found| found.uid()).filter(|owner| *owner != 0));
     }
-    let shared = owners.into_iter().map(|owner| Directory {
+    let shared = owners.iter().map(|owner| Directory {
         path: Path::new(SHARED_DIR).join(format!("leveret-{owner}")),
-        owner: Some(owner),
+        owner: Some(*owner),
         is_shared: true,
     });
     let run = Directory {
@@ -152,7 +156,24 @@ fn directories(own: u32) -> Vec<Directory> {
         owner: Some(0),
         is_shared: false,
     };
-    std::iter::once(run).chain(shared).collect()
+    let home = env::var_os("HOME").map(PathBuf::from);
+    let at_home = home
+        .filter(|home| home.is_absolute())
+        .map(|home| at_home(&home, &owners));
+    std::iter::once(run)
+        .chain(shared)
+        .chain(at_home.into_iter().flatten())
+        .collect()
+}
+
+/// One entry for each owner: whose it has to be is all that tells them apart.
+fn at_home(home: &Path, owners: &[u32]) -> Vec<Directory> {
+    let directory = |owner: &u32| Directory {
+        path: home.join(DIR_AT_HOME),
+        owner: Some(*owner),
+        is_shared: true,
+    };
+    owners.iter().map(directory).collect()
 }
 
 #[cfg(test)]
@@ -189,6 +210,21 @@ mod tests {
         let (_living, _) = bind_in(&dir, own, "n@h").expect("it binds again");
         let refused = bind_in(&dir, own, "n@h").expect_err("somebody is there");
         assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn a_home_has_the_socket_of_its_user_and_of_nobody_else() {
+        let home = tempfile::tempdir().expect("a directory");
+        let own = rustix::process::geteuid().as_raw();
+        let [dir] = &at_home(home.path(), &[own])[..] else {
+            panic!("one owner, one directory");
+        };
+        let (_listener, path) = bind_in(dir, own, "rabbit@host").expect("it binds");
+        assert!(path.starts_with(home.path()));
+        let mode = fs::metadata(&dir.path).expect("it is there").mode();
+        assert_eq!(mode & 0o777, 0o700);
+        let of_another = at_home(home.path(), &[own + 1]);
+        assert!(of_another[0].check(own).is_err());
     }
 
     #[test]

@@ -85,76 +85,12 @@ pub(crate) fn enabled_plugins(environment: &Environment) -> Option<Vec<String>> 
     Some(plugins(&text))
 }
 
-/// Plugins whose work nobody does here, and what is missed.
-const WITHOUT_COUNTERPART: [(&str, &str); 17] = [
-    ("rabbitmq_mqtt", "MQTT clients are not served"),
-    (
-        "rabbitmq_web_mqtt",
-        "MQTT clients in browsers are not served",
-    ),
-    ("rabbitmq_stomp", "STOMP clients are not served"),
-    (
-        "rabbitmq_web_stomp",
-        "STOMP clients in browsers are not served",
-    ),
-    (
-        "rabbitmq_stream",
-        "clients of the stream protocol are not served; streams are there for AMQP clients",
-    ),
-    ("rabbitmq_stream_management", "streams show as queues do"),
-    (
-        "rabbitmq_shovel",
-        "shovels are kept as parameters and move nothing",
-    ),
-    ("rabbitmq_shovel_management", "there are no shovels to show"),
-    (
-        "rabbitmq_federation",
-        "upstreams are kept as parameters and nothing is fetched from them",
-    ),
-    (
-        "rabbitmq_exchange_federation",
-        "upstreams are kept as parameters and nothing is fetched from them",
-    ),
-    (
-        "rabbitmq_queue_federation",
-        "upstreams are kept as parameters and nothing is fetched from them",
-    ),
-    (
-        "rabbitmq_federation_management",
-        "there are no federation links to show",
-    ),
-    (
-        "rabbitmq_auth_backend_ldap",
-        "users are those of the broker itself",
-    ),
-    (
-        "rabbitmq_auth_backend_http",
-        "users are those of the broker itself",
-    ),
-    (
-        "rabbitmq_jms_topic_exchange",
-        "there is no exchange type x-jms-topic",
-    ),
-    (
-        "rabbitmq_tracing",
-        "traces go to the exchange amq.rabbitmq.trace and to no file",
-    ),
-    (
-        "rabbitmq_trust_store",
-        "certificates that are trusted are those of tls_ca",
-    ),
-];
-
 /// What an operator misses of the plugins they have enabled, in words.
 pub(crate) fn missing(plugins: &[String]) -> Vec<String> {
-    let words = plugins.iter().filter_map(|plugin| {
-        let mut known = WITHOUT_COUNTERPART.iter();
-        if let Some((_, missed)) = known.find(|(name, _)| name == plugin) {
-            return Some(format!("{plugin} has no counterpart here: {missed}"));
-        }
-        (!leveret_ctl::is_plugin(plugin)).then(|| format!("there is no plugin {plugin}"))
-    });
-    words.collect()
+    let missed = plugins
+        .iter()
+        .filter_map(|plugin| leveret_ctl::missed_of_plugin(plugin));
+    missed.collect()
 }
 
 /// Whether the plugin is among them that is the event exchange.
@@ -194,28 +130,6 @@ mod tests {
             assert_eq!(plugins(text), expected, "{text}");
         }
         assert!(plugins("[].").is_empty());
-    }
-
-    #[test]
-    fn plugins_that_nobody_stands_in_for_are_told_of() {
-        let told = |names: &[&str]| {
-            let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-            missing(&names)
-        };
-        assert!(told(&["rabbitmq_management", "rabbitmq_consistent_hash_exchange"]).is_empty());
-        let told = told(&["rabbitmq_mqtt", "rabbitmq_mangement"]);
-        assert_eq!(
-            told,
-            [
-                "rabbitmq_mqtt has no counterpart here: MQTT clients are not served",
-                "there is no plugin rabbitmq_mangement"
-            ]
-        );
-        assert!(
-            WITHOUT_COUNTERPART
-                .iter()
-                .all(|(name, _)| leveret_ctl::is_plugin(name))
-        );
     }
 
     #[test]

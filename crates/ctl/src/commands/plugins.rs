@@ -1,5 +1,7 @@
 //! rabbitmq-plugins: works with the file of enabled plugins, and without a broker.
 
+use std::io::Write;
+
 use regex::Regex;
 use serde_json::{Value, json};
 
@@ -10,7 +12,7 @@ use crate::{
     commands::help::VERSION,
     failure::{DATA, Failure, UNAVAILABLE, USAGE},
     format::Output,
-    plugins::{enabled_plugins_file, is_known, known, read, with_implied, write},
+    plugins::{enabled_plugins_file, is_known, known, missed, read, with_implied, write},
     program::Program,
 };
 
@@ -161,6 +163,16 @@ fn missing(names: &[String]) -> String {
     )
 }
 
+/// Tells whoever enables plugins what they do not get by it: beside what RabbitMQ prints, which scripts read.
+fn tell_what_is_missed(names: &[String]) {
+    // Those that nobody knows are in what RabbitMQ prints.
+    let known = names.iter().filter(|name| is_known(name));
+    for words in known.filter_map(|name| missed(name)) {
+        // Who no longer reads misses nothing.
+        let _ = writeln!(std::io::stderr(), "WARNING - {words}");
+    }
+}
+
 /// What a change did.
 struct Changed {
     before: Vec<String>,
@@ -261,6 +273,7 @@ fn enable(call: &Call, client: &Client) -> Result<Output, Failure> {
         after.extend(call.arguments.iter().cloned());
         after
     })?;
+    tell_what_is_missed(&call.arguments);
     let new = without(&changed.after, &changed.before);
     Ok(changed.report(call, "enabled", "started", &new))
 }
@@ -285,6 +298,7 @@ fn disable(call: &Call, client: &Client) -> Result<Output, Failure> {
 
 fn set(call: &Call, client: &Client) -> Result<Output, Failure> {
     let changed = change(call, client, |_| call.arguments.clone())?;
+    tell_what_is_missed(&call.arguments);
     let (new, gone) = (
         without(&changed.after, &changed.before),
         without(&changed.before, &changed.after),

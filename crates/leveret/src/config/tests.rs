@@ -341,6 +341,26 @@ fn keys_of_what_is_not_here_are_noted_and_warn_nobody() {
 }
 
 #[test]
+fn a_cluster_that_will_not_be_one_is_a_warning() {
+    for (keys, warned) in [
+        ("cluster_formation.classic_config.nodes.1 = rabbit@a\n", 0),
+        (
+            "cluster_formation.classic_config.nodes.1 = rabbit@a\n\
+             cluster_formation.classic_config.nodes.2 = rabbit@b\n",
+            1,
+        ),
+        ("cluster_formation.dns.hostname = mq.example.com\n", 1),
+    ] {
+        let loaded = Scenario::conf(keys).load();
+        let warnings = loaded
+            .problems
+            .iter()
+            .filter(|problem| problem.severity == Severity::Warning);
+        assert_eq!(warnings.count(), warned, "{keys}");
+    }
+}
+
+#[test]
 fn what_would_keep_somebody_out_and_has_no_effect_keeps_the_broker_from_starting() {
     for keys in [
         "auth_backends.1.authn = ldap\nauth_backends.1.authz = internal\n",

@@ -31,6 +31,20 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
         reason: "passwords are taken as they are; see to it where they are set, and remove this",
         told: Severity::Error,
     },
+    // One name is that of the node itself; more are a cluster, whose nodes would each keep what only they know.
+    WithoutEffect {
+        patterns: &["cluster_formation.classic_config.nodes.1"],
+        reason: "one node, no cluster",
+        told: Severity::Note,
+    },
+    WithoutEffect {
+        patterns: &[
+            "cluster_formation.classic_config.nodes.*",
+            "cluster_formation.dns.hostname",
+        ],
+        reason: "nodes do not find each other: each is a broker of its own",
+        told: Severity::Warning,
+    },
     WithoutEffect {
         patterns: &[
             "cluster_formation.*",
