@@ -205,8 +205,8 @@ impl Queue {
         }
     }
 
-    /// Takes the first ready message whose time is not over; asks for a refill and answers `None` when it is cold.
-    pub(super) fn take_head(&mut self, effects: &mut Effects) -> Option<(Spot, Ready)> {
+    /// Takes the first ready message whose time is not over; `None` when it is cold.
+    fn take_head(&mut self, effects: &mut Effects) -> Option<(Spot, Ready)> {
         loop {
             let (spot, ready) = self.pop_head(effects)?;
             if ready.due >= self.now {
@@ -231,7 +231,8 @@ impl Queue {
         }
     }
 
-    fn pop_head(&mut self, effects: &mut Effects) -> Option<(Spot, Ready)> {
+    /// Takes the first ready message; asks for a refill and answers `None` when it is cold.
+    pub(super) fn pop_head(&mut self, effects: &mut Effects) -> Option<(Spot, Ready)> {
         if let Some(cold_from) = self.cold.from()
             && self.ready.first().is_none_or(|(spot, _)| spot > cold_from)
         {

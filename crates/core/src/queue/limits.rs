@@ -49,10 +49,17 @@ impl Queue {
             return;
         }
         while self.may_drop() {
-            let Some((spot, ready)) = self.take_head(effects) else {
+            let Some((spot, ready)) = self.pop_head(effects) else {
                 return;
             };
-            self.die(spot, ready, DeathReason::MaxLength, effects);
+            // One that is over makes room like any other. Where only the head expires, it has become that only now.
+            let is_over = !self.settings.lazy_expiry && ready.due < self.now;
+            let reason = if is_over {
+                DeathReason::Expired
+            } else {
+                DeathReason::MaxLength
+            };
+            self.die(spot, ready, reason, effects);
         }
     }
 

@@ -1,8 +1,8 @@
 //! `x-max-length`, `x-max-length-bytes`, `x-overflow`.
 
 use leveret_core::{
-    arguments::{Overflow, QueueSettings},
-    queue::Outcome,
+    arguments::{DeadLetter, Overflow, QueueSettings, QueueType},
+    queue::{DeathReason, Outcome},
 };
 
 use crate::scenario::{QueueScenario, Stop, no_ack, prefetch};
@@ -69,6 +69,32 @@ fn a_return_over_the_limit_drops_the_oldest() {
     queue.settle("1", Outcome::Returned);
     queue.settle("2", Outcome::Returned);
     queue.expect_stored(["3", "4"]);
+}
+
+/// Where only the head expires, what is over behind it is dropped like any other, and no other with it.
+#[test]
+fn of_what_returns_no_more_is_dropped_than_is_too_much() {
+    for queue_type in [QueueType::Classic, QueueType::Quorum] {
+        let mut queue = QueueScenario::with(QueueSettings {
+            queue_type,
+            max_length: Some(2),
+            lazy_expiry: true,
+            dead_letter: Some(DeadLetter {
+                exchange: None,
+                routing_key: None,
+            }),
+            ..QueueSettings::default()
+        });
+        let alice = queue.subscribe(prefetch(9));
+        queue.publish(["one"]);
+        queue.publish_expiring(50, ["over"]);
+        queue.publish(["three", "four"]);
+        queue.expect_deliveries(alice, ["one", "over", "three", "four"]);
+        queue.pass(60);
+        queue.end_channel(alice);
+        queue.expect_depth(2, 0);
+        queue.expect_dead(DeathReason::MaxLength, ["one", "over"]);
+    }
 }
 
 #[test]
