@@ -170,6 +170,17 @@ def sc07_who_fails_too_often_is_not_listened_to(case):
     assert broker.logged().count("accepting AMQP connection") == 21
 
 
+def sc07_who_comes_without_a_password_is_counted_as_well(case):
+    """Anybody can ask for that mechanism, and each refusal is a line."""
+    broker = case.broker("--login-failures-max", "20", "--anonymous-login-user", "nobody")
+    for _ in range(60):
+        peer = Peer(broker.port).greet().start_ok("ANONYMOUS", "")
+        assert peer.method().name == "connection.close"
+    assert broker.logged().count("login refused") == 20
+    assert broker.logged().count("accepting AMQP connection") == 20
+    assert broker.logged().count("too many logins from 127.0.0.1 have failed") == 1
+
+
 def sc08_odd_credentials_are_refused_and_never_logged(case):
     broker = case.broker("--log-level", "debug", "--auth-mechanisms", "plain,amqplain")
     mark = "pl4nted-0dd-secret"

@@ -63,18 +63,29 @@ impl Broker {
         password: &[u8],
         peer: IpAddr,
     ) -> Result<User, LoginRefused> {
+        self.check_patience(peer)?;
+        let admitted = self.ask_backends(name, password, peer).await;
+        self.count_failure(peer, &admitted);
+        admitted
+    }
+
+    /// Whether anybody from there is listened to.
+    fn check_patience(&self, peer: IpAddr) -> Result<(), LoginRefused> {
         let now = Duration::from_millis(self.now().get());
-        let failed = &self.services().failed_logins;
-        if failed.is_over(now, peer) {
+        if self.services().failed_logins.is_over(now, peer) {
             return Err(LoginRefused::TooMany);
         }
-        let admitted = self.ask_backends(name, password, peer).await;
-        if admitted.is_err() && failed.note(now, peer) {
+        Ok(())
+    }
+
+    /// Counts a login from there, if it failed.
+    fn count_failure(&self, peer: IpAddr, admitted: &Result<User, LoginRefused>) {
+        let now = Duration::from_millis(self.now().get());
+        if admitted.is_err() && self.services().failed_logins.note(now, peer) {
             warn!(
                 "too many logins from {peer} have failed; for a minute nobody from there is listened to"
             );
         }
-        admitted
     }
 
     async fn ask_backends(
@@ -124,12 +135,15 @@ impl Broker {
         name: &ShortString,
         peer: IpAddr,
     ) -> Result<User, LoginRefused> {
-        let node = &self.services().node;
-        let has_users = |backend: &AuthBackend| matches!(backend, AuthBackend::Internal);
-        if !node.auth_backends.iter().any(has_users) {
-            return Err(LoginRefused::Credentials);
-        }
-        users::login_without_password(&self.directory(), &self.loopback_users(), name, peer)
+        self.check_patience(peer)?;
+        let mut backends = self.services().node.auth_backends.iter();
+        let admitted = if backends.any(|backend| matches!(backend, AuthBackend::Internal)) {
+            users::login_without_password(&self.directory(), &self.loopback_users(), name, peer)
+        } else {
+            Err(LoginRefused::Credentials)
+        };
+        self.count_failure(peer, &admitted);
+        admitted
     }
 
     /// The user with a new secret in the place of the one they came with. Who came with a password keeps what they have.
