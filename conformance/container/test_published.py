@@ -5,6 +5,7 @@ Each test is a kind that many of them have in common, with names and values of i
 
 import json
 import os
+import signal
 import socket
 import time
 
@@ -202,6 +203,30 @@ def test_stopping_it_from_inside_ends_the_container_with_0(image):
 def test_a_cluster_name_shows(image, tmp_path):
     container = image.start(mounts=[(write(tmp_path / "conf", "cluster_name = jobs"), MAIN, "ro")])
     assert "Cluster name: jobs" in container.ok("rabbitmqctl", "cluster_status")
+
+
+def test_a_machine_without_ipv6_is_served(image):
+    off = "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6; exec docker-entrypoint.sh rabbitmq-server"
+    container = image.start(entry_point=["sh", "-c", off], command=[])
+    container.connect().close()
+    assert container.api("overview").status == 200
+    container.ok("rabbitmq-diagnostics", "-q", "check_port_connectivity")
+
+
+def test_data_that_the_broker_may_not_write_end_the_start_in_words(image, volume):
+    os.chown(volume, 4711, 4711)
+    volume.chmod(0o755)
+    container = image.run(user=RABBITMQ, mounts=[(volume, DATA, "")])
+    assert container.ended() == 1
+    assert "BOOT FAILED" in container.err and f"{DATA}/mnesia" in container.err, container.err
+    assert "denied" in container.err
+
+
+def test_an_interrupt_stops_it_as_the_signal_of_an_engine_does(image):
+    """Of a container that runs in a terminal."""
+    container = image.start()
+    os.kill(container.pid, signal.SIGINT)
+    assert container.ended() == 0
 
 
 # Scripts around the server.

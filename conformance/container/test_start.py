@@ -179,6 +179,18 @@ def test_11_sigterm_ends_process_1_with_0_within_a_second_and_tells_clients(imag
     assert "SIGTERM received - shutting down" in container.log
 
 
+def test_11_sigterm_ends_process_1_with_0_while_it_starts(image):
+    """SIGTERM: exit 0 within 1 s; also before the boot ends."""
+    script = "mkfifo /tmp/definitions && chown rabbitmq /tmp/definitions && exec docker-entrypoint.sh rabbitmq-server"
+    container = image.run(
+        entry_point=["sh", "-c", script], command=[], environment={"LEVERET_DEFINITIONS": "/tmp/definitions"}
+    )
+    container.wait_for("made a new store")
+    code, seconds = container.stop()
+    assert code == 0 and seconds < 1, (code, seconds)
+    assert COMPLETE not in container.log
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -20,7 +20,7 @@ use leveret_runtime::{
 use leveret_server::{BindError, Listeners};
 use leveret_store::SyncMode;
 use leveret_tls::{Tls, TlsError};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::info;
 
 use crate::{
@@ -31,7 +31,7 @@ use crate::{
         Bytes, Endpoint, OptionalEndpoint, PasswordHashing, QueueType, RatesMode, Settings,
         Storage, StorageSync,
     },
-    descriptors,
+    descriptors, logging,
     oauth_settings::{self, OauthError},
     tls_settings,
 };
@@ -166,7 +166,10 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
     let (node, mut orders) = Node::new(app::facts(&boot, settings, &ports), &http_thread);
     // From the first moment, so that who waits for the broker finds somebody to ask.
     let _admin_socket = app::admin_socket(&node, &boot.node);
+    let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
+    let told_to_stop = tokio::spawn(end_while_starting(signals));
     let app = App::start(&plan, bound, &node).await?;
+    told_to_stop.abort();
     let fresh = certificates::keep_fresh(amqp_tls.into_iter().chain(http_tls).collect());
     let fresh = tokio::spawn(fresh);
     for publishers in backends.publishers {
@@ -220,6 +223,19 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
     }
     info!("stopped");
     Ok(())
+}
+
+/// Ends the process when it is told to stop before anybody was let in: a start may have a great deal to read, and whoever
+/// stops a container waits for some seconds only. What is stored is opened again as after a kill.
+async fn end_while_starting([terminate, interrupt]: [io::Result<Signal>; 2]) -> io::Result<()> {
+    let (mut terminate, mut interrupt) = (terminate?, interrupt?);
+    let reason = tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    };
+    info!("{reason} received while starting - ending");
+    logging::flush();
+    std::process::exit(0);
 }
 
 pub(crate) fn http_settings(settings: &Settings) -> HttpSettings {

@@ -44,13 +44,17 @@ struct Running {
 }
 
 impl Running {
-    fn start(mut command: Command) -> Self {
+    fn start(command: Command) -> Self {
+        let mut running = Self::begin(command);
+        running.wait_for("Server startup complete");
+        running
+    }
+
+    fn begin(mut command: Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().expect("it runs");
         let log = BufReader::new(child.stderr.take().expect("piped"));
         let seen = String::new();
-        let mut running = Self { child, log, seen };
-        running.wait_for("Server startup complete");
-        running
+        Self { child, log, seen }
     }
 
     #[track_caller]
@@ -281,6 +285,21 @@ fn the_ports_file_says_where_clients_are_accepted() {
             .expect("an answer, then the end");
         assert_eq!(answer, b"AMQP\x00\x00\x09\x01", "{address}");
     }
+}
+
+#[test]
+fn sigterm_ends_a_start_that_has_not_ended_with_0() {
+    let directory = TempDir::new().expect("a directory");
+    // Nobody ever writes to it, so that reading it never ends.
+    let definitions = directory.path().join("definitions.json");
+    let made = Command::new("mkfifo").arg(&definitions).status();
+    assert!(made.expect("mkfifo runs").success());
+    let mut command = leveret(&directory.path().join("data"), "127.0.0.1:0");
+    command.arg("--definitions").arg(&definitions);
+    let mut running = Running::begin(command);
+    running.wait_for("made a new store");
+    assert_eq!(running.terminate(), Some(0));
+    assert!(!running.seen.contains("Server startup complete"));
 }
 
 #[test]
