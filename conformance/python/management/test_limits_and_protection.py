@@ -48,3 +48,19 @@ def test_protected_users_stay(api):
     # An import is the way out.
     assert api.post("definitions", {"users": [{"name": name, "password": "x", "tags": []}]}).status in (200, 204)
     assert api.delete(f"users/{name}").status == 204
+
+
+def test_everybody_may_read_their_own_limits(api):
+    own, other = (f"limits-{uuid.uuid4().hex[:8]}" for _ in range(2))
+    for name in (own, other):
+        assert api.put(f"users/{name}", {"password": "x", "tags": "management"}).status == 201
+        assert api.put(f"user-limits/{name}/max-channels", {"value": 7}).status == 204
+    visitor = api.as_user(own, "x")
+    assert visitor.get(f"user-limits/{own}").json == [{"user": own, "value": {"max-channels": 7}}]
+    refused = {"error": "not_authorised", "reason": "User not authorised to access object"}
+    for path in (f"user-limits/{other}", "user-limits/nobody-of-that-name"):
+        answer = visitor.get(path)
+        assert (answer.status, answer.json) == (401, refused)
+    assert visitor.get("user-limits").status == 401
+    for name in (own, other):
+        assert api.delete(f"users/{name}").status == 204

@@ -42,6 +42,7 @@ NOT_IN_RABBITMQ = ("x/", "federation-links", "shovels")
 
 # The administrator's own call would take the broker away from the tests, or change what all others see of it.
 UNTRIED = {
+    "queues/quorum/replicas/on/{node}/shrink",
     "x/node/alarms/{alarm}",
     "x/node/channel-max",
     "x/node/close-connections",
@@ -140,6 +141,7 @@ class House:
             if visitor not in ("nobody", "other vhost"):
                 self.allow(vhost, self.user_of(visitor), "^$" if visitor == "no right" else ".*")
         self.put(f"queues/{vhost}/q", {})
+        self.put(f"queues/{vhost}/replicated", {"durable": True, "arguments": {"x-queue-type": "quorum"}})
         for exchange in ("x", "x2"):
             self.put(f"exchanges/{vhost}/{exchange}", {"type": "topic"})
         for path in (f"bindings/{vhost}/e/x/q/q", f"bindings/{vhost}/e/x/e/x2"):
@@ -210,6 +212,7 @@ class House:
             "connection": self.connection,
             "destination": "x2",
             "exchange": "x",
+            "filter": "management",
             "flag": self.flag,
             "limit": "max-connections",
             "node": self.node,
@@ -234,6 +237,8 @@ class House:
             "parameters": "s",
             "policies": "p",
         }
+        if route.startswith("queues/quorum/"):
+            words["queue"] = "replicated"
         words["name"] = names.get(route.split("/")[0])
         parts = []
         for part in route.split("/"):
@@ -259,6 +264,8 @@ class House:
             "parameters/{component}/{vhost}/{name}": {"value": SHOVEL},
             "permissions/{vhost}/{user}": allowed,
             "policies/{vhost}/{name}": policy,
+            "queues/quorum/{vhost}/{queue}/replicas/add": {"node": self.node},
+            "queues/quorum/replicas/on/{node}/grow": {"vhost_pattern": "^none$", "queue_pattern": "^none$", "strategy": "all"},
             "queues/{vhost}/{queue}/get": {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"},
             "topic-permissions/{vhost}/{user}": {"exchange": "amq.topic", "write": ".*", "read": ".*"},
             "user-limits/{user}/{limit}": {"value": 900},

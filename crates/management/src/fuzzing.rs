@@ -2,7 +2,11 @@
 //!
 //! Not part of the API; there with the feature `fuzzing` only.
 
-use std::net::Ipv4Addr;
+use std::{
+    net::Ipv4Addr,
+    pin::pin,
+    task::{Context, Poll, Waker},
+};
 
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use bytes::{Bytes, BytesMut};
@@ -11,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     error::Refused,
-    lists,
+    lists::{self, Wanted},
     reply::Reply,
     request::{self, Request},
     resource::{definitions, permissions, policies, topic_permissions, users, vhosts},
@@ -42,7 +46,8 @@ pub fn query(input: &[u8]) {
             assert!(age.step_secs > 0 && age.secs / age.step_secs <= 500);
         }
     }
-    match lists::paged(&request, items()) {
+    let show = |item: &Value, _: &Wanted| item.clone();
+    match at_once(lists::paged(&request, items(), show)) {
         Ok(Reply::Json(Value::Array(list))) => assert_eq!(list.len(), COUNT),
         Ok(Reply::Json(page)) => {
             let number = |key: &str| page[key].as_u64().expect("a number");
@@ -54,6 +59,14 @@ pub fn query(input: &[u8]) {
         }
         Ok(other) => panic!("{other:?}"),
         Err(refused) => assert_eq!(refused.status, StatusCode::BAD_REQUEST),
+    }
+}
+
+/// What waits for nothing.
+fn at_once<T>(work: impl Future<Output = T>) -> T {
+    match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => done,
+        Poll::Pending => panic!("so few objects are made at once"),
     }
 }
 

@@ -6,24 +6,29 @@ mod protocol;
 
 use axum::{
     body::Body,
-    http::{HeaderValue, Response, StatusCode, header},
+    http::{HeaderValue, Method, Response, StatusCode, Uri, header},
 };
 use leveret_core::{arguments::QueueType, ids::Timestamp, queue::Report};
 use leveret_runtime::QueueHandle;
 use std::sync::Arc;
+use tokio::task::yield_now;
 
 use self::connections::Live;
 use crate::{
+    error::Refused,
     metrics_text::{
         Kind::{self, Counter, Gauge, Untyped},
         Page,
     },
     node::Node,
+    reply::{self, Sent},
     resource::{
+        disk::Disk,
         logins,
         memory::Breakdown,
         node::{self, Process},
     },
+    routes,
     server::Api,
 };
 
@@ -170,31 +175,44 @@ const OF_DISK: [OfQueue; 2] = [
     ),
 ];
 
-pub(crate) async fn answer(
-    node: &Node,
-    api: &Api,
-    path: &str,
-    query: Option<&str>,
-) -> Response<Body> {
+pub(crate) async fn answer(node: &Node, api: &Api, method: &Method, uri: &Uri) -> Response<Body> {
     let place = api.settings.metrics_path.trim_end_matches('/');
-    let text = match path.trim_end_matches('/').strip_prefix(place) {
-        Some(kind @ ("" | "/per-object")) => {
-            let per_object = api.settings.metrics_per_object || !kind.is_empty();
-            page(node, api, &Live::asked(api).await, per_object)
+    let below = uri.path().trim_end_matches('/').strip_prefix(place);
+    // Further words are of nothing, as is another path.
+    let below = below.filter(|below| below.is_empty() || below.rfind('/') == Some(0));
+    let allowed = below.ok_or_else(Refused::not_found).and_then(|below| {
+        routes::of_page(method)?;
+        Ok(below)
+    });
+    let text = match allowed {
+        Ok(kind @ ("" | "/default" | "/per-object")) => {
+            let per_object = api.settings.metrics_per_object || kind == "/per-object";
+            page(node, api, &Live::asked(api).await, per_object).await
         }
-        Some("/detailed") => detailed::page(node, api, query.unwrap_or_default()).await,
-        Some("/memory-breakdown") => memory(api),
-        Some(_) | None => {
-            let mut response = Response::new(Body::from("Not Found"));
-            *response.status_mut() = StatusCode::NOT_FOUND;
-            return response;
+        Ok("/detailed") => {
+            let query = uri.query().unwrap_or_default();
+            match detailed::page(node, api, query).await {
+                Ok(text) => text,
+                Err(reason) => return refusal(StatusCode::BAD_REQUEST, reason),
+            }
         }
+        Ok("/memory-breakdown") => memory(api),
+        Ok(_) => return refusal(StatusCode::NOT_FOUND, "Unknown Registry"),
+        Err(refused) => return reply::response(Err(refused), Sent::default()),
     };
     let mut response = Response::new(Body::from(text));
     response.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("text/plain; version=0.0.4"),
     );
+    response
+}
+
+fn refusal(status: StatusCode, reason: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(reason.into());
+    *response.status_mut() = status;
+    let text = HeaderValue::from_static("text/plain");
+    response.headers_mut().insert(header::CONTENT_TYPE, text);
     response
 }
 
@@ -213,7 +231,7 @@ fn queues(api: &Api) -> Vec<(Arc<QueueHandle>, Report)> {
 }
 
 /// Sums, or the series of every object.
-fn page(node: &Node, api: &Api, live: &Live, per_object: bool) -> String {
+async fn page(node: &Node, api: &Api, live: &Live, per_object: bool) -> String {
     let mut page = Page::default();
     let queues = queues(api);
     let endpoint = if per_object {
@@ -229,7 +247,8 @@ fn page(node: &Node, api: &Api, live: &Live, per_object: bool) -> String {
         &GAUGES,
         Gauge,
         per_object,
-    );
+    )
+    .await;
     of_queues(
         &mut page,
         "rabbitmq_queue_",
@@ -237,7 +256,8 @@ fn page(node: &Node, api: &Api, live: &Live, per_object: bool) -> String {
         &COUNTERS,
         Counter,
         per_object,
-    );
+    )
+    .await;
     of_queues(
         &mut page,
         "rabbitmq_queue_",
@@ -245,8 +265,9 @@ fn page(node: &Node, api: &Api, live: &Live, per_object: bool) -> String {
         &OF_DISK,
         Counter,
         per_object,
-    );
-    of_streams(&mut page, "rabbitmq_", &queues, per_object);
+    )
+    .await;
+    of_streams(&mut page, "rabbitmq_", &queues, per_object).await;
     if per_object {
         of_each_queue(api, &mut page, "rabbitmq_", &queues);
         queue_info(&mut page, "rabbitmq_", &queues);
@@ -264,7 +285,12 @@ fn page(node: &Node, api: &Api, live: &Live, per_object: bool) -> String {
     protocol::messages(api, &mut page, &queues);
     protocol::deaths(api, &mut page);
     protocol::sizes(api, &mut page);
-    protocol::exchanges(api, &mut page, "rabbitmq_", per_object, &|_| true);
+    if per_object {
+        protocol::exchanges(api, &mut page, "rabbitmq_", &|_| true);
+    } else {
+        protocol::exchange_sums(api, &mut page);
+    }
+    disk(api, &mut page, "rabbitmq_");
     resources(api, &mut page, "rabbitmq_");
     limits(api, &mut page, "rabbitmq_");
     alarms(api, &mut page);
@@ -317,7 +343,8 @@ fn identity(api: &Api, page: &mut Page, endpoint: &str) {
     );
 }
 
-fn of_queues(
+/// One family after the other: between two of them others have the thread.
+async fn of_queues(
     page: &mut Page,
     prefix: &str,
     queues: &Queues,
@@ -339,11 +366,12 @@ fn of_queues(
             let labels = [("vhost", vhost.as_str()), ("queue", queue.as_str())];
             page.series(&name, &labels, value(report));
         }
+        yield_now().await;
     }
 }
 
 /// How many segments the logs of streams have.
-fn of_streams(page: &mut Page, prefix: &str, queues: &Queues, per_object: bool) {
+async fn of_streams(page: &mut Page, prefix: &str, queues: &Queues, per_object: bool) {
     let streams = queues
         .iter()
         .filter(|(queue, _)| queue.queue_type() == QueueType::Stream);
@@ -353,7 +381,7 @@ fn of_streams(page: &mut Page, prefix: &str, queues: &Queues, per_object: bool) 
         "Total number of stream segment files",
         |report| report.segments.max(1),
     )];
-    of_queues(page, prefix, &streams, &families, Counter, per_object);
+    of_queues(page, prefix, &streams, &families, Counter, per_object).await;
 }
 
 /// What no sum can be told of.
@@ -522,6 +550,35 @@ fn resources(api: &Api, page: &mut Page, prefix: &str) {
         ("process_open_fds", "Open file descriptors", process.fd_used),
     ] {
         page.single(&format!("{prefix}{name}"), Gauge, help, value);
+    }
+}
+
+/// What was read from the disk and written to it.
+fn disk(api: &Api, page: &mut Page, prefix: &str) {
+    let disk = Disk::measured(api);
+    for (name, help, value) in [
+        (
+            "io_read_bytes_total",
+            "Total number of I/O bytes read",
+            disk.read_bytes,
+        ),
+        (
+            "io_write_ops_total",
+            "Total number of I/O write operations",
+            disk.writes,
+        ),
+        (
+            "io_write_bytes_total",
+            "Total number of I/O bytes written",
+            disk.written_bytes,
+        ),
+        (
+            "io_sync_ops_total",
+            "Total number of I/O sync operations",
+            disk.syncs,
+        ),
+    ] {
+        page.single(&format!("{prefix}{name}"), Counter, help, value);
     }
 }
 

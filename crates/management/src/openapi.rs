@@ -20,13 +20,19 @@ use crate::{
 const BASIC: &str = "basic";
 
 /// Paths whose lists come page by page when asked for.
-const PAGED: [&str; 6] = [
+const PAGED: [&str; 12] = [
     "channels",
     "connections",
+    "connections/username/{user}",
     "exchanges",
     "exchanges/{vhost}",
     "queues",
+    "queues/detailed",
     "queues/{vhost}",
+    "users",
+    "users/without-permissions",
+    "users/{user}/queues",
+    "vhosts",
 ];
 
 pub(crate) fn describe(api: &Api) -> Reply {

@@ -22,6 +22,8 @@ pub(crate) enum Reply {
     /// With where it is, relative to the path asked for.
     Created(Option<String>),
     NoContent,
+    /// It will be done.
+    Accepted,
     /// The page is elsewhere, for good.
     Moved(String),
     /// To be looked at elsewhere, after a form was sent.
@@ -129,6 +131,7 @@ fn replied(reply: Reply, gzip: bool) -> Response<Body> {
             response
         }
         Reply::NoContent => empty(StatusCode::NO_CONTENT),
+        Reply::Accepted => empty(StatusCode::ACCEPTED),
         Reply::Moved(to) => elsewhere(StatusCode::MOVED_PERMANENTLY, &to),
         Reply::SeeOther(to) => elsewhere(StatusCode::SEE_OTHER, &to),
         Reply::Page(html) => {

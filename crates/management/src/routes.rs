@@ -1,22 +1,21 @@
 //! Every path with its methods and who may use it: the one list of what this API offers.
 
+mod answers;
+mod table;
+
+use std::pin::Pin;
+
 use axum::http::{Method, StatusCode};
 
+use self::table::OPEN;
+pub(crate) use self::table::ROUTES;
 use crate::{
     error::Refused,
-    openapi,
+    node::Node,
     reply::Reply,
     request::Request,
-    resource::{
-        bindings, channels, connections, consumers, definitions, deprecated, entered, exchanges,
-        health, limits, logins, look, messages, node, overview, parameters, permissions, policies,
-        queues, topic_permissions, users, vhosts,
-    },
     server::Api,
-    visitor::{
-        Needs::{self, Administrator, Management, Monitoring, Nothing, Policymaker},
-        Visitor,
-    },
+    visitor::{Needs, Visitor},
 };
 
 /// A path; a word in braces stands for a name.
@@ -26,17 +25,65 @@ pub(crate) struct Route {
     pub(crate) about: &'static str,
     /// Methods with what they need; GET means HEAD too.
     pub(crate) methods: &'static [(&'static str, Needs)],
+    answer: Answer,
 }
 
-const fn route(
-    path: &'static str,
-    about: &'static str,
-    methods: &'static [(&'static str, Needs)],
-) -> Route {
-    Route {
-        path,
-        about,
-        methods,
+/// Carries a request out whose visitor may use the route.
+type Answer = for<'a> fn(&'a Asked<'a>) -> Work<'a>;
+
+type Work<'a> = Pin<Box<dyn Future<Output = Result<Reply, Refused>> + Send + 'a>>;
+
+/// A request with all that an answer is made of.
+pub(crate) struct Asked<'a> {
+    pub(crate) node: &'a Node,
+    /// Unless the broker was stopped.
+    pub(crate) api: Option<&'a Api>,
+    pub(crate) visitor: &'a Visitor,
+    pub(crate) request: &'a Request,
+    path: Vec<&'a str>,
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn new(
+        node: &'a Node,
+        api: Option<&'a Api>,
+        visitor: &'a Visitor,
+        request: &'a Request,
+    ) -> Self {
+        Self {
+            node,
+            api,
+            visitor,
+            request,
+            path: request.path.iter().map(String::as_str).collect(),
+        }
+    }
+
+    fn api(&self) -> Result<&'a Api, Refused> {
+        self.api.ok_or_else(Refused::stopped)
+    }
+
+    /// A word of the path, which the route has.
+    fn word(&self, at: usize) -> &'a str {
+        self.path.get(at).copied().unwrap_or_default()
+    }
+
+    /// The path without its first words.
+    fn below(&self, words: usize) -> &[&'a str] {
+        self.path.get(words..).unwrap_or_default()
+    }
+}
+
+impl Route {
+    /// What the method needs, or that the path has no such method.
+    pub(crate) fn needs(&self, method: &Method) -> Result<Needs, Refused> {
+        needs_of(self.methods, method.as_str())
+    }
+
+    /// Carries a request out. The visitor may use the route.
+    pub(crate) async fn answer(&self, asked: &Asked<'_>) -> Result<Reply, Refused> {
+        let outcome = (self.answer)(asked).await;
+        outcome.map_err(|refused| refused.of_method(&asked.request.method))
     }
 }
 
@@ -44,550 +91,6 @@ const fn route(
 pub(crate) fn placeholder(word: &str) -> Option<&str> {
     word.strip_prefix('{')?.strip_suffix('}')
 }
-
-const OPEN: &[(&str, Needs)] = &[("GET", Nothing)];
-const READ: &[(&str, Needs)] = &[("GET", Management)];
-const ADMINISTRATE: &[(&str, Needs)] = &[
-    ("GET", Administrator),
-    ("PUT", Administrator),
-    ("DELETE", Administrator),
-];
-const SET_POLICY: &[(&str, Needs)] = &[
-    ("GET", Policymaker),
-    ("PUT", Policymaker),
-    ("DELETE", Policymaker),
-];
-const SET_PARAMETER: &[(&str, Needs)] = &[
-    ("GET", Policymaker),
-    ("PUT", Policymaker),
-    ("DELETE", Policymaker),
-];
-const SET_LIMIT: &[(&str, Needs)] = &[("PUT", Administrator), ("DELETE", Administrator)];
-const USE: &[(&str, Needs)] = &[
-    ("GET", Management),
-    ("PUT", Management),
-    ("DELETE", Management),
-];
-const GET_POST: &[(&str, Needs)] = &[("GET", Management), ("POST", Management)];
-const GET_DELETE: &[(&str, Needs)] = &[("GET", Management), ("DELETE", Management)];
-const POST: &[(&str, Needs)] = &[("POST", Management)];
-const DELETE: &[(&str, Needs)] = &[("DELETE", Management)];
-const ORDER: &[(&str, Needs)] = &[("POST", Administrator)];
-const MONITOR: &[(&str, Needs)] = &[("GET", Monitoring)];
-const MONITOR_RESET: &[(&str, Needs)] = &[("GET", Monitoring), ("DELETE", Administrator)];
-
-pub(crate) const ROUTES: &[Route] = &[
-    route(
-        "all-configuration",
-        "Definitions under their old name",
-        &[("GET", Administrator), ("POST", Administrator)],
-    ),
-    route("aliveness-test/{vhost}", "Whether a vhost is there", READ),
-    route(
-        "auth/attempts/{node}",
-        "Logins so far, by protocol",
-        MONITOR_RESET,
-    ),
-    route(
-        "auth/attempts/{node}/source",
-        "Logins so far, by address",
-        MONITOR_RESET,
-    ),
-    route(
-        "auth/hash_password/{password}",
-        "A password as users have it",
-        &[("GET", Administrator)],
-    ),
-    route("bindings", "All bindings", READ),
-    route("bindings/{vhost}", "The bindings of a vhost", READ),
-    route(
-        "bindings/{vhost}/e/{source}/e/{destination}",
-        "Bindings between two exchanges",
-        GET_POST,
-    ),
-    route(
-        "bindings/{vhost}/e/{source}/e/{destination}/{props}",
-        "One binding between two exchanges",
-        GET_DELETE,
-    ),
-    route(
-        "bindings/{vhost}/e/{source}/q/{queue}",
-        "Bindings between an exchange and a queue",
-        GET_POST,
-    ),
-    route(
-        "bindings/{vhost}/e/{source}/q/{queue}/{props}",
-        "One binding between an exchange and a queue",
-        GET_DELETE,
-    ),
-    route("channels", "Open channels", READ),
-    route("channels/{name}", "One channel", READ),
-    route(
-        "cluster-name",
-        "The name of the cluster",
-        &[("GET", Management), ("PUT", Administrator)],
-    ),
-    route("connections", "Open connections", READ),
-    route(
-        "connections/{name}",
-        "One connection; deleting closes it",
-        GET_DELETE,
-    ),
-    route(
-        "connections/{name}/channels",
-        "The channels of a connection",
-        READ,
-    ),
-    route(
-        "connections/username/{user}",
-        "The connections of a user",
-        GET_DELETE,
-    ),
-    route("consumers", "All consumers", READ),
-    route("consumers/{vhost}", "The consumers of a vhost", READ),
-    route(
-        "definitions",
-        "Everything that was declared or set, to export and import",
-        &[("GET", Administrator), ("POST", Administrator)],
-    ),
-    route(
-        "definitions/{vhost}",
-        "What was declared or set in a vhost",
-        &[("GET", Administrator), ("POST", Administrator)],
-    ),
-    route("deprecated-features", "Features that will go", READ),
-    route(
-        "deprecated-features/used",
-        "Features that will go and are used",
-        READ,
-    ),
-    route("exchanges", "All exchanges", READ),
-    route("exchanges/{vhost}", "The exchanges of a vhost", READ),
-    route("exchanges/{vhost}/{exchange}", "One exchange", USE),
-    route(
-        "exchanges/{vhost}/{exchange}/bindings/destination",
-        "Bindings to an exchange",
-        READ,
-    ),
-    route(
-        "exchanges/{vhost}/{exchange}/bindings/source",
-        "Bindings from an exchange",
-        READ,
-    ),
-    route(
-        "exchanges/{vhost}/{exchange}/publish",
-        "Publishes one message",
-        POST,
-    ),
-    route("extensions", "Extensions of the management pages", READ),
-    route("feature-flags", "Feature flags, all of them enabled", READ),
-    route(
-        "feature-flags/{flag}/enable",
-        "Enables a feature flag",
-        &[("PUT", Administrator)],
-    ),
-    route(
-        "federation-links",
-        "Links of federation; there are none",
-        READ,
-    ),
-    route(
-        "federation-links/{vhost}",
-        "Links of federation; there are none",
-        READ,
-    ),
-    route(
-        "global-parameters",
-        "Parameters of no vhost",
-        &[("GET", Policymaker)],
-    ),
-    route(
-        "global-parameters/{name}",
-        "One parameter of no vhost",
-        SET_PARAMETER,
-    ),
-    route(
-        "health/checks/alarms",
-        "Whether memory or disk are low",
-        READ,
-    ),
-    route(
-        "health/checks/below-node-connection-limit",
-        "Whether further connections may come",
-        OPEN,
-    ),
-    route(
-        "health/checks/certificate-expiration/{number}/{unit}",
-        "Whether certificates last so long",
-        READ,
-    ),
-    route(
-        "health/checks/is-in-service",
-        "Whether the broker serves",
-        OPEN,
-    ),
-    route(
-        "health/checks/local-alarms",
-        "Whether memory or disk of this node are low",
-        READ,
-    ),
-    route(
-        "health/checks/metadata-store/initialized",
-        "Whether metadata are there",
-        READ,
-    ),
-    route(
-        "health/checks/metadata-store/initialized/with-data",
-        "Whether metadata are there",
-        READ,
-    ),
-    route(
-        "health/checks/node-is-quorum-critical",
-        "Whether queues need this node",
-        READ,
-    ),
-    route(
-        "health/checks/port-listener/{port}",
-        "Whether somebody listens on a port",
-        READ,
-    ),
-    route(
-        "health/checks/protocol-listener/{protocols}",
-        "Whether these protocols are spoken",
-        READ,
-    ),
-    route(
-        "health/checks/quorum-queues-without-elected-leaders/all-vhosts",
-        "Whether every quorum queue has a leader",
-        READ,
-    ),
-    route(
-        "health/checks/quorum-queues-without-elected-leaders/all-vhosts/pattern/{pattern}",
-        "Whether these quorum queues have a leader",
-        READ,
-    ),
-    route(
-        "health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}",
-        "Whether the quorum queues of a vhost have a leader",
-        READ,
-    ),
-    route(
-        "health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}/pattern/{pattern}",
-        "Whether these quorum queues have a leader",
-        READ,
-    ),
-    route(
-        "health/checks/reached-target-cluster-size",
-        "Whether all nodes are there",
-        OPEN,
-    ),
-    route(
-        "health/checks/ready-to-serve-clients",
-        "Whether clients can be served",
-        OPEN,
-    ),
-    route(
-        "health/checks/virtual-hosts",
-        "Whether every vhost is there",
-        READ,
-    ),
-    route("healthchecks/node", "An old check; always well", READ),
-    route(
-        "healthchecks/node/{node}",
-        "An old check; always well",
-        READ,
-    ),
-    route(
-        "login",
-        "Checks credentials that come in a form; deleting forgets them, which are not kept",
-        &[("POST", Nothing), ("DELETE", Nothing)],
-    ),
-    route("nodes", "The nodes of the cluster", MONITOR),
-    route("nodes/{node}", "One node", MONITOR),
-    route(
-        "nodes/{node}/memory",
-        "What memory is for, in bytes",
-        MONITOR,
-    ),
-    route(
-        "nodes/{node}/memory/relative",
-        "What memory is for, in percent",
-        MONITOR,
-    ),
-    route("operator-policies", "All operator policies", READ),
-    route(
-        "operator-policies/{vhost}",
-        "The operator policies of a vhost",
-        READ,
-    ),
-    route(
-        "operator-policies/{vhost}/{name}",
-        "One operator policy",
-        ADMINISTRATE,
-    ),
-    route("overview", "Everything at a glance", READ),
-    route("parameters", "All parameters", &[("GET", Policymaker)]),
-    route(
-        "parameters/{component}",
-        "The parameters of a component",
-        &[("GET", Policymaker)],
-    ),
-    route(
-        "parameters/{component}/{vhost}",
-        "The parameters of a component in a vhost",
-        &[("GET", Policymaker)],
-    ),
-    route(
-        "parameters/{component}/{vhost}/{name}",
-        "One parameter",
-        SET_PARAMETER,
-    ),
-    route("permissions", "All permissions", &[("GET", Administrator)]),
-    route(
-        "permissions/{vhost}/{user}",
-        "A user's permission in a vhost",
-        ADMINISTRATE,
-    ),
-    route("policies", "All policies", READ),
-    route("policies/{vhost}", "The policies of a vhost", READ),
-    route("policies/{vhost}/{name}", "One policy", SET_POLICY),
-    route("queues", "All queues", READ),
-    route("queues/{vhost}", "The queues of a vhost", READ),
-    route("queues/{vhost}/{queue}", "One queue", USE),
-    route(
-        "queues/{vhost}/{queue}/actions",
-        "What was done to mirrored queues; there is nothing to do",
-        ORDER,
-    ),
-    route(
-        "queues/{vhost}/{queue}/bindings",
-        "Bindings to a queue",
-        READ,
-    ),
-    route("queues/{vhost}/{queue}/contents", "Purges a queue", DELETE),
-    route(
-        "queues/{vhost}/{queue}/get",
-        "Takes messages off a queue",
-        POST,
-    ),
-    route("queues/detailed", "All queues", READ),
-    route(
-        "rebalance/queues",
-        "Spreads queues over nodes; there is one",
-        &[("POST", Administrator)],
-    ),
-    route(
-        "reset",
-        "Forgets rates and samples",
-        &[("DELETE", Administrator)],
-    ),
-    route(
-        "reset/{node}",
-        "Forgets rates and samples",
-        &[("DELETE", Administrator)],
-    ),
-    route("shovels", "Shovels; none of them runs", READ),
-    route("shovels/{vhost}", "Shovels; none of them runs", READ),
-    route(
-        "topic-permissions",
-        "All topic permissions",
-        &[("GET", Administrator)],
-    ),
-    route(
-        "topic-permissions/{vhost}/{user}",
-        "A user's topic permissions in a vhost",
-        &[
-            ("GET", Administrator),
-            ("PUT", Administrator),
-            ("DELETE", Administrator),
-        ],
-    ),
-    route(
-        "topic-permissions/{vhost}/{user}/{exchange}",
-        "A user's topic permission for an exchange; the body of a PUT names another",
-        ADMINISTRATE,
-    ),
-    route(
-        "user-limits",
-        "The limits of all users",
-        &[("GET", Administrator)],
-    ),
-    route("user-limits/{user}", "The limits of a user", MONITOR),
-    route(
-        "user-limits/{user}/{limit}",
-        "One limit of a user",
-        SET_LIMIT,
-    ),
-    route("users", "All users", &[("GET", Administrator)]),
-    route("users/{user}", "One user", ADMINISTRATE),
-    route(
-        "users/{user}/permissions",
-        "A user's permissions",
-        &[("GET", Administrator)],
-    ),
-    route(
-        "users/{user}/queues",
-        "Queues that are exclusive to a user's connections",
-        READ,
-    ),
-    route(
-        "users/{user}/topic-permissions",
-        "A user's topic permissions",
-        &[("GET", Administrator)],
-    ),
-    route(
-        "users/bulk-delete",
-        "Deletes users",
-        &[("POST", Administrator)],
-    ),
-    route(
-        "users/without-permissions",
-        "Users without any permission",
-        &[("GET", Administrator)],
-    ),
-    route(
-        "version",
-        "The version of RabbitMQ whose API this is",
-        &[("GET", Nothing)],
-    ),
-    route("vhost-limits", "The limits of all vhosts", READ),
-    route("vhost-limits/{vhost}", "The limits of a vhost", READ),
-    route(
-        "vhost-limits/{vhost}/{limit}",
-        "One limit of a vhost",
-        SET_LIMIT,
-    ),
-    route("vhosts", "All vhosts", READ),
-    route("vhosts/{vhost}", "One vhost", ADMINISTRATE),
-    route("vhosts/{vhost}/channels", "The channels of a vhost", READ),
-    route(
-        "vhosts/{vhost}/connections",
-        "The connections of a vhost",
-        READ,
-    ),
-    route(
-        "vhosts/{vhost}/deletion/protection",
-        "Keeps a vhost from being deleted",
-        &[("POST", Administrator), ("DELETE", Administrator)],
-    ),
-    route(
-        "vhosts/{vhost}/permissions",
-        "The permissions in a vhost",
-        &[("GET", Administrator)],
-    ),
-    route(
-        "vhosts/{vhost}/start/{node}",
-        "Starts a vhost, which all are while the broker runs",
-        ORDER,
-    ),
-    route(
-        "vhosts/{vhost}/topic-permissions",
-        "The topic permissions in a vhost",
-        &[("GET", Administrator)],
-    ),
-    route("x/node", "What this node is", &[("GET", Administrator)]),
-    route(
-        "x/node/alarms/{alarm}",
-        "Raises or ends an alarm by hand",
-        &[("PUT", Administrator), ("DELETE", Administrator)],
-    ),
-    route("x/node/authenticate", "Whether a password is right", ORDER),
-    route(
-        "x/node/channel-max",
-        "Sets how many channels new connections are offered",
-        &[("PUT", Administrator)],
-    ),
-    route(
-        "x/node/channels",
-        "Open channels, with what the command line shows",
-        &[("GET", Administrator)],
-    ),
-    route("x/node/close-connections", "Closes many connections", ORDER),
-    route(
-        "x/node/connections",
-        "Open connections, with what the command line shows",
-        &[("GET", Administrator)],
-    ),
-    route(
-        "x/node/consumer-timeout",
-        "How long consumers of quorum queues may keep a message when nobody else says",
-        &[("GET", Administrator), ("PUT", Administrator)],
-    ),
-    route(
-        "x/node/consumers",
-        "Consumers, with what the command line shows",
-        &[("GET", Administrator)],
-    ),
-    route(
-        "x/node/disk-free-limit",
-        "Sets the limit of free disk space",
-        &[("PUT", Administrator)],
-    ),
-    route(
-        "x/node/log",
-        "The newest lines of the log",
-        &[("GET", Administrator)],
-    ),
-    route(
-        "x/node/log-level",
-        "Sets how much is logged",
-        &[("PUT", Administrator)],
-    ),
-    route(
-        "x/node/loopback-users",
-        "Users who may log in from this machine only",
-        &[("GET", Administrator), ("PUT", Administrator)],
-    ),
-    route(
-        "x/node/memory-limit",
-        "Sets the limit of memory",
-        &[("PUT", Administrator)],
-    ),
-    route(
-        "x/node/plugins",
-        "Takes the list of enabled plugins",
-        &[("PUT", Administrator)],
-    ),
-    route(
-        "x/node/queues",
-        "Queues, with what the command line shows",
-        &[("GET", Administrator)],
-    ),
-    route(
-        "x/node/reset",
-        "Deletes all data of a stopped broker",
-        ORDER,
-    ),
-    route(
-        "x/node/start-app",
-        "Starts the broker that was stopped",
-        ORDER,
-    ),
-    route(
-        "x/node/status",
-        "How the broker is",
-        &[("GET", Administrator)],
-    ),
-    route("x/node/stop", "Ends the process", ORDER),
-    route(
-        "x/node/stop-app",
-        "Stops the broker and keeps the process",
-        ORDER,
-    ),
-    route("x/openapi.json", "This description", READ),
-    route(
-        "x/consumers/{connection}/{channel}/{tag}",
-        "Cancels a consumer; its client is told",
-        &[("DELETE", Management)],
-    ),
-    route(
-        "x/queues/{vhost}/{queue}/messages",
-        "Messages of a queue as they stand; nothing of them changes",
-        &[("GET", Management)],
-    ),
-    route("x/ready", "Whether clients can be served", OPEN),
-    route("whoami", "Who asks", READ),
-];
 
 /// The route of a path; a word of the list beats a name.
 pub(crate) fn find(path: &[String]) -> Option<&'static Route> {
@@ -602,17 +105,26 @@ pub(crate) fn find(path: &[String]) -> Option<&'static Route> {
     ROUTES.iter().filter(fits).min_by_key(names)
 }
 
-/// What a request needs, or that the path or method is none.
-pub(crate) fn needs(request: &Request) -> Result<Needs, Refused> {
-    let methods = match find(&request.path) {
-        Some(route) => route.methods,
-        None if request.method == Method::GET => return Err(Refused::not_found()),
-        // RabbitMQ takes every other path for one of its pages, and those can only be read.
-        None => OPEN,
+/// The route of a request, or that there is none of its path.
+pub(crate) fn of(request: &Request) -> Result<&'static Route, Refused> {
+    match find(&request.path) {
+        Some(route) => Ok(route),
+        // RabbitMQ takes every other path for one of its pages.
+        None => of_page(&request.method).and_then(|()| Err(Refused::not_found())),
+    }
+}
+
+/// What is no part of the API can only be read.
+pub(crate) fn of_page(method: &Method) -> Result<(), Refused> {
+    let method = match method.as_str() {
+        "HEAD" => "GET",
+        method => method,
     };
-    let known = methods
-        .iter()
-        .find(|(known, _)| *known == request.method.as_str());
+    needs_of(OPEN, method).map(drop)
+}
+
+fn needs_of(methods: &[(&str, Needs)], method: &str) -> Result<Needs, Refused> {
+    let known = methods.iter().find(|(known, _)| *known == method);
     if let Some((_, needs)) = known {
         return Ok(*needs);
     }
@@ -621,7 +133,7 @@ pub(crate) fn needs(request: &Request) -> Result<Needs, Refused> {
         allow.insert(0, "HEAD");
     }
     allow.push("OPTIONS");
-    let status = if request.method == Method::OPTIONS {
+    let status = if method == "OPTIONS" {
         StatusCode::OK
     } else {
         StatusCode::METHOD_NOT_ALLOWED
@@ -632,91 +144,10 @@ pub(crate) fn needs(request: &Request) -> Result<Needs, Refused> {
     })
 }
 
-/// Carries a request out. The visitor may use the route.
-pub(crate) async fn carry_out(
-    api: &Api,
-    visitor: &Visitor,
-    request: &Request,
-) -> Result<Reply, Refused> {
-    let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
-    match path.as_slice() {
-        ["all-configuration"] => definitions::answer(api, visitor, request, &[]).await,
-        ["aliveness-test", vhost] => health::aliveness(api, visitor, vhost),
-        ["auth", "attempts", rest @ ..] => logins::answer(api, request, rest),
-        ["auth", "hash_password", password] => Ok(users::hash(api, password)),
-        ["bindings", rest @ ..] => bindings::answer(api, visitor, request, rest).await,
-        ["channels", rest @ ..] => channels::answer(api, visitor, request, rest).await,
-        ["cluster-name"] => parameters::cluster_name(api, request).await,
-        ["connections", rest @ ..] => connections::answer(api, visitor, request, rest).await,
-        ["consumers", rest @ ..] => consumers::answer(api, visitor, request, rest).await,
-        ["definitions", rest @ ..] => definitions::answer(api, visitor, request, rest).await,
-        ["deprecated-features", rest @ ..] => deprecated::answer(api, rest),
-        ["extensions"] | ["federation-links"] => Ok(Reply::Json(serde_json::json!([]))),
-        ["federation-links", vhost] => {
-            entered(api, visitor, vhost)?;
-            Ok(Reply::Json(serde_json::json!([])))
-        }
-        ["exchanges", vhost, exchange, "publish"] => {
-            messages::publish(api, visitor, request, vhost, exchange).await
-        }
-        ["exchanges", rest @ ..] => exchanges::answer(api, visitor, request, rest).await,
-        ["feature-flags", flag, "enable"] => node::enable_feature_flag(flag),
-        ["rebalance", "queues"] => Ok(Reply::NoContent),
-        ["feature-flags"] => Ok(node::feature_flags()),
-        ["global-parameters", rest @ ..] => parameters::global(api, request, rest).await,
-        ["health", "checks", rest @ ..] => health::check(api, visitor, rest),
-        ["healthchecks", "node", node @ ..] => health::old(api, node),
-        ["login"] => overview::login(api, request).await,
-        ["nodes", rest @ ..] => node::answer(api, request, rest),
-        ["operator-policies", rest @ ..] => {
-            policies::answer(api, visitor, request, policies::OPERATOR, rest).await
-        }
-        ["overview"] => overview::show(api, visitor, request),
-        ["parameters", rest @ ..] => parameters::answer(api, visitor, request, rest).await,
-        ["permissions", rest @ ..] => permissions::answer(api, request, rest).await,
-        ["policies", rest @ ..] => {
-            policies::answer(api, visitor, request, policies::USER, rest).await
-        }
-        ["queues", vhost, queue, "get"] => messages::get(api, visitor, request, vhost, queue).await,
-        ["queues", vhost, queue, "actions"] => queues::act(api, visitor, request, vhost, queue),
-        ["queues", rest @ ..] => queues::answer(api, visitor, request, rest).await,
-        ["reset", node @ ..] => {
-            node::of_path(api, node)?;
-            api.rates.forget();
-            Ok(Reply::NoContent)
-        }
-        ["shovels", rest @ ..] => parameters::shovels(api, visitor, request, rest),
-        ["topic-permissions", rest @ ..] => topic_permissions::answer(api, request, rest).await,
-        ["user-limits", rest @ ..] => limits::of_users(api, request, rest).await,
-        ["users", user, "permissions"] => permissions::of_user(api, request, user),
-        ["users", user, "queues"] => queues::of_user(api, visitor, request, user),
-        ["users", user, "topic-permissions"] => topic_permissions::of_user(api, request, user),
-        ["users", rest @ ..] => users::answer(api, visitor, request, rest).await,
-        ["version"] => Ok(Reply::Json(api.facts.version.clone().into())),
-        ["vhost-limits", rest @ ..] => limits::of_vhosts(api, visitor, request, rest).await,
-        ["vhosts", vhost, "permissions"] => permissions::of_vhost(api, request, vhost),
-        ["vhosts", vhost, "topic-permissions"] => topic_permissions::of_vhost(api, request, vhost),
-        ["vhosts", vhost, "connections"] => {
-            connections::of_vhost(api, visitor, request, vhost).await
-        }
-        ["vhosts", vhost, "channels"] => channels::of_vhost(api, visitor, request, vhost).await,
-        ["vhosts", rest @ ..] => vhosts::answer(api, visitor, request, rest).await,
-        ["whoami"] => Ok(overview::whoami(api, visitor)),
-        ["x", "consumers", connection, channel, tag] => {
-            consumers::cancel(api, visitor, connection, channel, tag).await
-        }
-        ["x", "queues", vhost, queue, "messages"] => {
-            look::messages(api, visitor, request, vhost, queue).await
-        }
-        ["x", "openapi.json"] => Ok(openapi::describe(api)),
-        ["x", "ready"] => Ok(health::ready(api)),
-        _ => Err(Refused::not_found()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::visitor::Needs::{Administrator, Management, Monitoring, Nothing, Policymaker};
 
     fn path(text: &str) -> Vec<String> {
         text.split('/').map(str::to_owned).collect()

@@ -27,8 +27,7 @@ use crate::{
     rates::Rates,
     reply::{self, Reply, Sent},
     request::{self, Request},
-    resource::control,
-    routes,
+    routes::{self, Asked},
     visitor::{Needs, Visitor},
 };
 
@@ -242,16 +241,13 @@ fn serve(
 }
 
 async fn scrape(State(node): State<Arc<Node>>, request: http::Request<Body>) -> Response<Body> {
-    match node.api() {
-        Some(api) => {
-            let uri = request.uri();
-            let place = node.scrapes().acquire().await;
-            let page = metrics::answer(&node, &api, uri.path(), uri.query()).await;
-            drop(place);
-            node.answers().hold(page).await
-        }
-        None => reply::response(Err(Refused::stopped()), Sent::default()),
-    }
+    let Some(api) = node.api() else {
+        return reply::response(Err(Refused::stopped()), Sent::default());
+    };
+    let place = node.scrapes().acquire().await;
+    let page = metrics::answer(&node, &api, request.method(), request.uri()).await;
+    drop(place);
+    node.answers().hold(page).await
 }
 
 async fn answer(
@@ -300,7 +296,7 @@ pub(crate) async fn answer_administrator(
 }
 
 /// Where a request comes from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// Who asks proves it by a password.
     Network(IpAddr),
@@ -315,58 +311,23 @@ async fn outcome(
 ) -> Result<Reply, Refused> {
     let (parts, body) = request.into_parts();
     let api = node.api();
-    // Nobody at this machine's own socket goes through a proxy.
-    let prefix = match (origin, &api) {
-        (Origin::Network(_), Some(api)) => api.settings.path_prefix.trim_end_matches('/'),
-        (Origin::Machine, _) | (_, None) => "",
-    };
-    let Some(path) = parts.uri.path().strip_prefix(prefix) else {
-        return match parts.uri.path() {
-            "/" => Ok(Reply::Moved(format!("{prefix}/"))),
-            _ => Err(Refused::not_found()),
-        };
-    };
-    let Some(path) = path.strip_prefix("/api") else {
-        return page(path, prefix);
-    };
-    if path.is_empty() || path == "/" {
-        return Ok(Reply::Moved(format!("{prefix}/api/index.html")));
-    }
-    if path == "/index.html" {
-        return Ok(Reply::Page(INDEX));
-    }
-    let path = request::segments(path).ok_or_else(Refused::not_found)?;
-    let query = parts.uri.query().unwrap_or_default();
-    let mut request = Request {
-        method: if parts.method == Method::HEAD {
-            Method::GET
-        } else {
-            parts.method
-        },
-        path,
-        query: asked(
-            query,
-            api.as_deref()
-                .filter(|_| matches!(origin, Origin::Network(_))),
-        ),
-        headers: parts.headers,
-        body: Bytes::new(),
-        peer: match origin {
-            Origin::Network(peer) => peer,
-            Origin::Machine => Ipv4Addr::LOCALHOST.into(),
-        },
-    };
-    let needs = routes::needs(&request)?;
-    request.check_ages()?;
-    let visitor = match (origin, needs, &api) {
-        (Origin::Machine, ..) => Visitor::of_machine(),
-        (Origin::Network(_), Needs::Nothing, _) => Visitor::nobody(),
-        (Origin::Network(peer), _, Some(api)) => {
-            Visitor::of(&api.broker, &request.headers, peer).await?
+    // What the operator says of requests is of those over the network.
+    let reached = api.as_deref().filter(|_| origin != Origin::Machine);
+    let prefix = reached.map_or("", |api| api.settings.path_prefix.trim_end_matches('/'));
+    let path = match Place::of(parts.uri.path(), prefix) {
+        Place::Resource(path) => path,
+        Place::Elsewhere(to) => return Ok(Reply::Moved(to)),
+        Place::Page(html) => return routes::of_page(&parts.method).map(|()| Reply::Page(html)),
+        Place::Nowhere => {
+            routes::of_page(&parts.method)?;
+            return Err(Refused::not_found());
         }
-        // Nobody can be told from anybody else.
-        (Origin::Network(_), _, None) => return Err(Refused::stopped()),
     };
+    let mut request = asked(parts, path, origin, reached);
+    let route = routes::of(&request)?;
+    let needs = route.needs(&request.method)?;
+    request.check_ages()?;
+    let visitor = visitor(&request, origin, needs, api.as_deref()).await?;
     visitor.check(needs)?;
     // Not before: who may not use the route has no memory here. What nothing is asked of is not waited for.
     let mut room = None;
@@ -381,24 +342,94 @@ async fn outcome(
             .await
             .map_err(|_| Refused::empty(StatusCode::REQUEST_TIMEOUT))??;
     }
-    if let [x, of_node, rest @ ..] = request.path.as_slice()
-        && x == "x"
-        && of_node == "node"
-    {
-        let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
-        let work = control::answer(node, api.as_deref(), &request, &rest);
-        return visitor.actor().acts(work).await;
-    }
-    let api = api.ok_or_else(Refused::stopped)?;
-    let work = routes::carry_out(&api, &visitor, &request);
-    let outcome = visitor.actor().acts(work).await;
+    let asked = Asked::new(node, api.as_deref(), &visitor, &request);
+    let outcome = visitor.actor().acts(route.answer(&asked)).await;
     // The body is not needed any more.
     drop(room);
-    outcome.map_err(|refused| refused.of_method(&request.method))
+    outcome
+}
+
+/// What a path leads to.
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    /// The API, with the path below it.
+    Resource(Vec<String>),
+    /// Another path.
+    Elsewhere(String),
+    Page(&'static str),
+    Nowhere,
+}
+
+impl Place {
+    fn of(path: &str, prefix: &str) -> Self {
+        let Some(below) = path.strip_prefix(prefix) else {
+            return match path {
+                "/" => Self::Elsewhere(format!("{prefix}/")),
+                _ => Self::Nowhere,
+            };
+        };
+        match below {
+            "" => Self::Elsewhere(format!("{prefix}/")),
+            "/cli" | "/cli/" => Self::Elsewhere(format!("{prefix}/cli/index.html")),
+            "/api" | "/api/" | "/doc/stats.html" => {
+                Self::Elsewhere(format!("{prefix}/api/index.html"))
+            }
+            "/mgmt" | "/mgmt/" => Self::Elsewhere(format!("{prefix}/")),
+            "/" | "/index.html" | "/api/index.html" => Self::Page(INDEX),
+            _ => {
+                let below_api = below.strip_prefix("/api");
+                let below_api = below_api.filter(|rest| rest.starts_with('/'));
+                let segments = below_api.and_then(request::segments);
+                segments.map_or(Self::Nowhere, Self::Resource)
+            }
+        }
+    }
+}
+
+/// A request taken apart, without its body.
+fn asked(
+    parts: http::request::Parts,
+    path: Vec<String>,
+    origin: Origin,
+    reached: Option<&Api>,
+) -> Request {
+    let query = parts.uri.query().unwrap_or_default();
+    Request {
+        method: match parts.method {
+            Method::HEAD => Method::GET,
+            method => method,
+        },
+        path,
+        query: parameters(query, reached),
+        headers: parts.headers,
+        body: Bytes::new(),
+        peer: match origin {
+            Origin::Network(peer) => peer,
+            Origin::Machine => Ipv4Addr::LOCALHOST.into(),
+        },
+    }
+}
+
+/// Who asks.
+async fn visitor(
+    request: &Request,
+    origin: Origin,
+    needs: Needs,
+    api: Option<&Api>,
+) -> Result<Visitor, Refused> {
+    match (origin, needs, api) {
+        (Origin::Machine, ..) => Ok(Visitor::of_machine()),
+        (Origin::Network(_), Needs::Nothing, _) => Ok(Visitor::nobody()),
+        (Origin::Network(peer), _, Some(api)) => {
+            Visitor::of(&api.broker, &request.headers, peer).await
+        }
+        // Nobody can be told from anybody else.
+        (Origin::Network(_), _, None) => Err(Refused::stopped()),
+    }
 }
 
 /// The parameters of a request, before them those that the operator wants every request to have.
-fn asked(query: &str, api: Option<&Api>) -> Vec<(String, String)> {
+fn parameters(query: &str, api: Option<&Api>) -> Vec<(String, String)> {
     let settings = api.map(|api| &api.settings);
     let always = [
         (
@@ -451,16 +482,34 @@ async fn body_of(body: Body, bytes_max: usize) -> Result<Bytes, Refused> {
     body.map_err(|_| Refused::empty(StatusCode::PAYLOAD_TOO_LARGE))
 }
 
-/// What is no part of the API.
-fn page(path: &str, prefix: &str) -> Result<Reply, Refused> {
-    match path {
-        "" => Ok(Reply::Moved(format!("{prefix}/"))),
-        "/cli" | "/cli/" => Ok(Reply::Moved(format!("{prefix}/cli/index.html"))),
-        "/" | "/index.html" => Ok(Reply::Page(INDEX)),
-        _ => Err(Refused::not_found()),
-    }
-}
-
 const INDEX: &str = "<!doctype html><title>Leveret</title><h1>Leveret</h1>\
 <p>The HTTP API is below <code>/api</code>; see <a href=\"api/overview\">overview</a> and \
 <a href=\"api/x/openapi.json\">its description</a>.</p>";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_the_apis_only_if_it_is_below_it() {
+        let resource =
+            |words: &[&str]| Place::Resource(words.iter().map(|word| (*word).to_owned()).collect());
+        for (path, prefix, place) in [
+            ("/api/overview", "", resource(&["overview"])),
+            ("/api/overview/", "", resource(&["overview"])),
+            ("/api//overview", "", resource(&["", "overview"])),
+            ("/apioverview", "", Place::Nowhere),
+            ("/apix/overview", "", Place::Nowhere),
+            ("/mq/api/overview", "/mq", resource(&["overview"])),
+            ("/mqapi/overview", "/mq", Place::Nowhere),
+            ("/mq/apioverview", "/mq", Place::Nowhere),
+            ("/api/overview", "/mq", Place::Nowhere),
+            ("/api", "", Place::Elsewhere("/api/index.html".to_owned())),
+            ("/", "/mq", Place::Elsewhere("/mq/".to_owned())),
+            ("/", "", Place::Page(INDEX)),
+            ("/api/%FF", "", Place::Nowhere),
+        ] {
+            assert_eq!(Place::of(path, prefix), place, "{path} below {prefix:?}");
+        }
+    }
+}

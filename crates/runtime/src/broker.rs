@@ -501,6 +501,13 @@ impl Broker {
         busy.filter(|busy| *busy >= DISK_ANSWERS_WITHIN)
     }
 
+    /// Batches that were written, and syncs of the log, since the start.
+    #[must_use]
+    pub fn commits_and_syncs(&self) -> (u64, u64) {
+        let counters = self.services.committer.counters();
+        (counters.commits, counters.syncs)
+    }
+
     /// Queues that were declared, created and deleted since the start.
     #[must_use]
     pub fn queue_churn(&self) -> QueueChurn {

@@ -74,7 +74,7 @@ pub use self::{
     publishing::{DeadLetterStrategy, DeathCounts, SIZE_BOUNDS, Sizes},
     queue_handle::QueueHandle,
     replies::{ReplyAddress, ReplyTarget, is_reply_name},
-    traffic::{ExchangeTraffic, Traffic, TrafficCounts},
+    traffic::{ExchangeCounts, ExchangeTraffic, Traffic, TrafficCounts},
     unwritten::Unwritten,
     users::{LoginRefused, User},
     vhost_handle::{QueueChurn, QueueDeleted, QueueStatus, Taken, VhostHandle, VhostRefusal},

@@ -96,22 +96,52 @@ impl TrafficCounts {
 pub struct ExchangeTraffic {
     publish_in: AtomicU64,
     publish_out: AtomicU64,
+    confirm: AtomicU64,
+    drop_unroutable: AtomicU64,
+    return_unroutable: AtomicU64,
+}
+
+/// The same as plain numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ExchangeCounts {
+    /// Publishes to it.
+    pub publish_in: u64,
+    /// How often they went on to a queue.
+    pub publish_out: u64,
+    /// Of the publishes, those whose publisher waits for a confirm.
+    pub confirm: u64,
+    /// Publishes that no queue wanted, and nobody wanted back.
+    pub drop_unroutable: u64,
+    /// Publishes that no queue wanted, and that went back.
+    pub return_unroutable: u64,
 }
 
 impl ExchangeTraffic {
-    /// Adds publishes to it, and what went on to queues.
-    pub fn add(&self, publish_in: u64, publish_out: u64) {
-        self.publish_in.fetch_add(publish_in, Ordering::Relaxed);
-        self.publish_out.fetch_add(publish_out, Ordering::Relaxed);
+    /// Adds what happened.
+    pub fn add(&self, counts: &ExchangeCounts) {
+        for (total, count) in [
+            (&self.publish_in, counts.publish_in),
+            (&self.publish_out, counts.publish_out),
+            (&self.confirm, counts.confirm),
+            (&self.drop_unroutable, counts.drop_unroutable),
+            (&self.return_unroutable, counts.return_unroutable),
+        ] {
+            if count > 0 {
+                total.fetch_add(count, Ordering::Relaxed);
+            }
+        }
     }
 
-    /// Publishes to it, and how often they went on to a queue.
+    /// What happened so far.
     #[must_use]
-    pub fn counts(&self) -> (u64, u64) {
-        (
-            self.publish_in.load(Ordering::Relaxed),
-            self.publish_out.load(Ordering::Relaxed),
-        )
+    pub fn counts(&self) -> ExchangeCounts {
+        ExchangeCounts {
+            publish_in: self.publish_in.load(Ordering::Relaxed),
+            publish_out: self.publish_out.load(Ordering::Relaxed),
+            confirm: self.confirm.load(Ordering::Relaxed),
+            drop_unroutable: self.drop_unroutable.load(Ordering::Relaxed),
+            return_unroutable: self.return_unroutable.load(Ordering::Relaxed),
+        }
     }
 }
 
@@ -135,7 +165,7 @@ impl ExchangeTraffics {
     }
 
     /// What is known of an exchange.
-    pub(crate) fn counts(&self, name: &ShortString) -> Option<(u64, u64)> {
+    pub(crate) fn counts(&self, name: &ShortString) -> Option<ExchangeCounts> {
         self.by_name.lock().get(name).map(|known| known.counts())
     }
 

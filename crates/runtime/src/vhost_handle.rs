@@ -33,7 +33,7 @@ use crate::{
     history::Histories,
     policies::Target,
     replies::ReplyAddresses,
-    traffic::{ExchangeTraffic, ExchangeTraffics, Traffic},
+    traffic::{ExchangeCounts, ExchangeTraffic, ExchangeTraffics, Traffic},
 };
 
 /// Why a vhost cannot be opened.
@@ -129,9 +129,9 @@ impl VhostHandle {
         self.exchange_traffic.of(name, &self.snapshot.load())
     }
 
-    /// What was published to this exchange, and how often it went on to a queue; `None` when nothing was.
+    /// What was published to this exchange; `None` when nothing was.
     #[must_use]
-    pub fn exchange_counts(&self, name: &ShortString) -> Option<(u64, u64)> {
+    pub fn exchange_counts(&self, name: &ShortString) -> Option<ExchangeCounts> {
         self.exchange_traffic.counts(name)
     }
 

@@ -13,8 +13,8 @@ use leveret_core::{
     vhost::{Hold, Occasion, Routable},
 };
 use leveret_runtime::{
-    Broker, ConnectionFacts, DelayHandle, PublishedBy, ReplyTarget, Traffic, TrafficCounts, User,
-    VhostHandle, generate_name,
+    Broker, ConnectionFacts, DelayHandle, PublishedBy, ReplyTarget, Traffic, User, VhostHandle,
+    generate_name,
 };
 use leveret_session::{Commit, Outgoing, Promise, Publish, Routed, Settle, Sink};
 use leveret_wire::{
@@ -334,8 +334,10 @@ impl Stage {
         }
     }
 
-    /// A publish of so many bytes to this exchange goes on to so many queues.
-    fn count(&mut self, exchange: &ShortString, body_bytes: usize, targets: usize) {
+    /// A publish goes on to so many queues.
+    fn count(&mut self, publish: &Publish, targets: usize) {
+        let exchange = &publish.exchange;
+        let is_confirmed = matches!(publish.promise, Promise::Confirm(_));
         let Self {
             broker,
             tally,
@@ -348,16 +350,17 @@ impl Stage {
         });
         let routes = routes.as_ref().expect(ONLY_IN_AN_OPEN_VHOST);
         tally.counts.publish += 1;
-        tally.sizes.add(body_bytes);
-        tally.count_exchange(routes.version(), exchange, targets, || {
+        tally.sizes.add(publish.body.len());
+        let version = routes.version();
+        tally.count_exchange(version, exchange, (targets, is_confirmed), || {
             routes.exchange_traffic(exchange)
         });
     }
 
-    /// A publish that was counted reaches no queue.
-    fn count_unroutable(&mut self, add: impl FnOnce(&mut TrafficCounts)) {
+    /// The publish that was counted last reaches no queue, and goes back or not.
+    fn count_unroutable(&mut self, is_returned: bool) {
         if let Some(tally) = &mut self.tally {
-            add(&mut tally.counts);
+            tally.count_unroutable(is_returned);
         }
     }
 
@@ -390,11 +393,7 @@ impl Sink for Stage {
         let is_routed = !(route.is_empty() && targets.is_empty())
             || (!held_by.is_empty() && self.is_held(&held_by, &publish));
         self.published = true;
-        self.count(
-            &publish.exchange,
-            publish.body.len(),
-            route.len() + held_by.len() + targets.len(),
-        );
+        self.count(&publish, route.len() + held_by.len() + targets.len());
         let channel = publish.channel;
         let answers = u32::try_from(route.len() + held_by.len()).unwrap_or(u32::MAX);
         let confirm = match publish.promise {
@@ -413,7 +412,7 @@ impl Sink for Stage {
             if self.is_traced() {
                 self.trace(&message_of(&publish), channel, &route);
             }
-            self.count_unroutable(|counts| counts.drop_unroutable += 1);
+            self.count_unroutable(false);
             return Ok(Routed::Dropped);
         }
         let message = message_of(&publish);
@@ -421,7 +420,7 @@ impl Sink for Stage {
             self.trace(&message, channel, &route);
         }
         if !is_routed {
-            self.count_unroutable(|counts| counts.return_unroutable += 1);
+            self.count_unroutable(true);
             return Ok(Routed::Returned(message));
         }
         let queues = route.len() + held_by.len() + targets.len();

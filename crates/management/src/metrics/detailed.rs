@@ -1,6 +1,6 @@
 //! `/metrics/detailed`: only the families that are asked for, of the vhosts and queues that are asked for.
 
-use regex::RegexBuilder;
+use regex::{Regex, RegexBuilder};
 
 use super::{
     COUNTERS, GAUGES, OF_DISK, OfQueue, auth_attempts, churn, connections, connections::Live,
@@ -15,17 +15,19 @@ use crate::{
     server::Api,
 };
 
-/// What is told when no family is asked for.
-const BY_DEFAULT: [&str; 4] = [
-    "connection_churn_metrics",
-    "node_coarse_metrics",
-    "node_metrics",
-    "auth_attempt_metrics",
+/// Families that come with what each queue is.
+const OF_QUEUES: [&str; 3] = [
+    "queue_coarse_metrics",
+    "queue_consumer_count",
+    "queue_metrics",
 ];
 
 /// Gauges of queues that make a family of their own, as in RabbitMQ.
 const COARSE: [&str; 3] = ["messages", "messages_ready", "messages_unacked"];
 const CONSUMERS: &str = "consumers";
+
+/// A longer filter of queues is refused, as by RabbitMQ.
+const FILTER_LENGTH_MAX: usize = 2000;
 
 /// Memory of the filter of queues.
 const FILTER_BYTES_MAX: usize = 256 * 1024;
@@ -33,7 +35,8 @@ const FILTER_BYTES_MAX: usize = 256 * 1024;
 const PREFIX: &str = "rabbitmq_detailed_";
 const QUEUE_PREFIX: &str = "rabbitmq_detailed_queue_";
 
-pub(super) async fn page(node: &Node, api: &Api, query: &str) -> String {
+/// The page, or why the query is none.
+pub(super) async fn page(node: &Node, api: &Api, query: &str) -> Result<String, String> {
     let query: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes())
         .into_owned()
         .collect();
@@ -41,32 +44,19 @@ pub(super) async fn page(node: &Node, api: &Api, query: &str) -> String {
         let found = query.iter().filter(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str()).collect()
     };
-    let (vhosts, mut families) = (asked("vhost"), asked("family"));
-    if families.is_empty() {
-        families.extend(BY_DEFAULT);
-    }
+    let (vhosts, families) = (asked("vhost"), asked("family"));
     let asks_connections = |family: &&str| connections::FAMILIES.contains(family);
     let live = match families.iter().find(|family| asks_connections(family)) {
         Some(_) => Some(Live::asked(api).await),
         None => None,
     };
     let is_meant = |vhost: &str| vhosts.is_empty() || vhosts.contains(&vhost);
-    let pattern = asked("queue").first().map(|pattern| {
-        let built = RegexBuilder::new(pattern)
-            .size_limit(FILTER_BYTES_MAX)
-            .build();
-        built.ok()
-    });
+    let pattern = queue_filter(&asked("queue"))?;
     let mut queues = super::queues(api);
     queues.retain(|(queue, _)| {
         let record = queue.record();
-        let fits = match &pattern {
-            None => true,
-            Some(pattern) => pattern
-                .as_ref()
-                .is_some_and(|pattern| pattern.is_match(&record.name.to_string())),
-        };
-        fits && is_meant(&record.vhost.to_string())
+        let fits = |pattern: &Regex| pattern.is_match(&record.name.to_string());
+        pattern.as_ref().is_none_or(fits) && is_meant(&record.vhost.to_string())
     });
     let mut page = Page::default();
     identity(api, &mut page, "detailed");
@@ -87,31 +77,31 @@ pub(super) async fn page(node: &Node, api: &Api, query: &str) -> String {
         match family {
             "queue_coarse_metrics" => {
                 let of = gauges(&|name| COARSE.contains(&name));
-                of_queues(&mut page, QUEUE_PREFIX, &queues, &of, Gauge, true);
-                queue_info(&mut page, PREFIX, &queues);
+                of_queues(&mut page, QUEUE_PREFIX, &queues, &of, Gauge, true).await;
             }
             "queue_consumer_count" => {
                 let of = gauges(&|name| name == CONSUMERS);
-                of_queues(&mut page, QUEUE_PREFIX, &queues, &of, Gauge, true);
+                of_queues(&mut page, QUEUE_PREFIX, &queues, &of, Gauge, true).await;
             }
             "queue_metrics" => {
                 let has_count = done.contains(&"queue_consumer_count");
                 let of =
                     gauges(&|name| !(COARSE.contains(&name) || has_count && name == CONSUMERS));
-                of_queues(&mut page, QUEUE_PREFIX, &queues, &of, Gauge, true);
-                of_queues(&mut page, QUEUE_PREFIX, &queues, &OF_DISK, Counter, true);
-                of_streams(&mut page, PREFIX, &queues, true);
+                of_queues(&mut page, QUEUE_PREFIX, &queues, &of, Gauge, true).await;
+                of_queues(&mut page, QUEUE_PREFIX, &queues, &OF_DISK, Counter, true).await;
+                of_streams(&mut page, PREFIX, &queues, true).await;
                 of_each_queue(api, &mut page, PREFIX, &queues);
             }
             "queue_delivery_metrics" => {
-                of_queues(&mut page, QUEUE_PREFIX, &queues, &COUNTERS, Counter, true);
+                of_queues(&mut page, QUEUE_PREFIX, &queues, &COUNTERS, Counter, true).await;
             }
             "exchange_metrics" => {
-                super::protocol::exchanges(api, &mut page, PREFIX, true, &is_meant);
+                super::protocol::exchanges(api, &mut page, PREFIX, &is_meant);
             }
             "connection_churn_metrics" => churn(api, &mut page, PREFIX),
             "node_coarse_metrics" => super::resources(api, &mut page, PREFIX),
             "node_metrics" => super::limits(api, &mut page, PREFIX),
+            "node_persister_metrics" => super::disk(api, &mut page, PREFIX),
             "auth_attempt_metrics" => auth_attempts(api, &mut page, PREFIX),
             "vhost_status" => vhosts_there(api, &mut page, &is_meant),
             "exchange_names" => exchanges_there(api, &mut page, "name", &is_meant),
@@ -124,7 +114,28 @@ pub(super) async fn page(node: &Node, api: &Api, query: &str) -> String {
             }
         }
     }
-    page.into_text()
+    if done.iter().any(|family| OF_QUEUES.contains(family)) {
+        queue_info(&mut page, PREFIX, &queues);
+    }
+    Ok(page.into_text())
+}
+
+/// What the names of queues are to match, if anything.
+fn queue_filter(asked: &[&str]) -> Result<Option<Regex>, String> {
+    let pattern = match asked {
+        [] | [""] => return Ok(None),
+        [pattern] => pattern,
+        _ => return Err("Only one 'queue' query parameter is allowed".to_owned()),
+    };
+    if pattern.len() > FILTER_LENGTH_MAX {
+        return Err("'queue' regex too long".to_owned());
+    }
+    let built = RegexBuilder::new(pattern)
+        .size_limit(FILTER_BYTES_MAX)
+        .build();
+    built
+        .map(Some)
+        .map_err(|reason| format!("Invalid 'queue' regex: {reason}"))
 }
 
 fn vhosts_there(api: &Api, page: &mut Page, is_meant: &dyn Fn(&str) -> bool) {

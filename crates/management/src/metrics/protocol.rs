@@ -1,7 +1,7 @@
 //! What went through the broker since its start, whatever became of the queues.
 
 use leveret_core::{arguments::QueueType, queue::Counters, record::QueueRecord};
-use leveret_runtime::{DeadLetterStrategy, DeathCounts, SIZE_BOUNDS};
+use leveret_runtime::{DeadLetterStrategy, DeathCounts, ExchangeCounts, SIZE_BOUNDS};
 
 use super::{PROTOCOL, Queues};
 use crate::{
@@ -235,39 +235,76 @@ pub(super) fn sizes(api: &Api, page: &mut Page) {
     page.series(&format!("{NAME}_sum"), &[PROTOCOL], sizes.bytes);
 }
 
-/// What was published to exchanges; each of them where that is asked for.
-pub(super) fn exchanges(
-    api: &Api,
-    page: &mut Page,
-    prefix: &str,
-    per_object: bool,
-    is_meant: &dyn Fn(&str) -> bool,
-) {
-    let name = format!("{prefix}exchange_messages_published_total");
-    page.family(
-        &name,
-        Counter,
+/// What is told of every exchange: name, help, value.
+type OfExchange = (&'static str, &'static str, fn(&ExchangeCounts) -> u64);
+
+const OF_EXCHANGES: [OfExchange; 4] = [
+    (
+        "exchange_messages_published_total",
         "Total number of messages published into an exchange",
+        |counts| counts.publish_in,
+    ),
+    (
+        "exchange_messages_confirmed_total",
+        "Total number of messages published into an exchange and confirmed",
+        |counts| counts.confirm,
+    ),
+    (
+        "exchange_messages_unroutable_returned_total",
+        "Total number of messages published as mandatory into an exchange and returned to the publisher as unroutable",
+        |counts| counts.return_unroutable,
+    ),
+    (
+        "exchange_messages_unroutable_dropped_total",
+        "Total number of messages published as non-mandatory into an exchange and dropped as unroutable",
+        |counts| counts.drop_unroutable,
+    ),
+];
+
+/// What was published to each exchange of these vhosts.
+pub(super) fn exchanges(api: &Api, page: &mut Page, prefix: &str, is_meant: &dyn Fn(&str) -> bool) {
+    let counted = counted_exchanges(api, is_meant);
+    for (name, help, value) in OF_EXCHANGES {
+        let name = format!("{prefix}{name}");
+        page.family(&name, Counter, help);
+        for (vhost, exchange, counts) in &counted {
+            let labels = [("vhost", vhost.as_str()), ("exchange", exchange)];
+            page.series(&name, &labels, value(counts));
+        }
+    }
+}
+
+/// The same of all exchanges together, and how often what was published to them went on to a queue.
+pub(super) fn exchange_sums(api: &Api, page: &mut Page) {
+    const OF_ROUTES: OfExchange = (
+        "queue_exchange_messages_published_total",
+        "Total number of messages published into a queue through an exchange",
+        |counts| counts.publish_out,
     );
-    let mut sum = 0;
+    let counted = counted_exchanges(api, &|_| true);
+    for (name, help, value) in OF_EXCHANGES.into_iter().chain([OF_ROUTES]) {
+        let sum = counted.iter().map(|(.., counts)| value(counts)).sum();
+        page.single(&format!("rabbitmq_{name}"), Counter, help, sum);
+    }
+}
+
+/// Exchanges of these vhosts that something was published to: vhost, name, counts.
+fn counted_exchanges(
+    api: &Api,
+    is_meant: &dyn Fn(&str) -> bool,
+) -> Vec<(String, String, ExchangeCounts)> {
+    let mut counted = Vec::new();
     for vhost in api.broker.vhosts() {
         let vhost_name = vhost.name().to_string();
         if !is_meant(&vhost_name) {
             continue;
         }
         for exchange in vhost.snapshot().exchanges() {
-            let exchange = &exchange.record().name;
-            if let Some((published, _)) = vhost.exchange_counts(exchange) {
-                sum += published;
-                if per_object {
-                    let exchange = exchange.to_string();
-                    let labels = [("vhost", vhost_name.as_str()), ("exchange", &exchange)];
-                    page.series(&name, &labels, published);
-                }
+            let name = &exchange.record().name;
+            if let Some(counts) = vhost.exchange_counts(name) {
+                counted.push((vhost_name.clone(), name.to_string(), counts));
             }
         }
     }
-    if !per_object {
-        page.series(&name, &[], sum);
-    }
+    counted
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     error::Refused,
-    lists,
+    lists::{self, Wanted},
     reply::Reply,
     request::Request,
     resource::{
@@ -16,6 +16,9 @@ use crate::{
     visitor::Visitor,
 };
 
+/// A channel with its connection.
+type Known = (OpenConnection, ChannelState);
+
 pub(crate) async fn answer(
     api: &Api,
     visitor: &Visitor,
@@ -24,9 +27,9 @@ pub(crate) async fn answer(
 ) -> Result<Reply, Refused> {
     match path {
         [] => {
-            let visible = connections::visible(api, visitor);
-            let list = shown_all(api, request, visible).await;
-            lists::paged(request, list)
+            let channels = known(connections::visible(api, visitor)).await;
+            let show = |known: &Known, wanted: &Wanted| shown(api, request, known, wanted);
+            lists::paged(request, channels, show).await
         }
         [name] => {
             let mut of_name = api.broker.connections();
@@ -61,8 +64,18 @@ pub(crate) async fn of_vhost(
     }
     let mut visible = connections::visible(api, visitor);
     visible.retain(|known| known.facts.vhost == *vhost.name());
-    let list = shown_all(api, request, visible).await;
-    lists::paged(request, list)
+    let show = |known: &Known, wanted: &Wanted| shown(api, request, known, wanted);
+    Ok(lists::unpaged(request, known(visible).await, show).await)
+}
+
+/// The channels of these connections.
+async fn known(connections: Vec<OpenConnection>) -> Vec<Known> {
+    let mut channels = Vec::new();
+    for (connection, state) in connections::inspected(connections).await {
+        let of_connection = state.unwrap_or_default().channels.into_iter();
+        channels.extend(of_connection.map(|channel| (connection.clone(), channel)));
+    }
+    channels
 }
 
 pub(crate) async fn shown_all(
@@ -70,16 +83,10 @@ pub(crate) async fn shown_all(
     request: &Request,
     connections: Vec<OpenConnection>,
 ) -> Vec<Value> {
-    let mut list = Vec::new();
-    for (connection, state) in connections::inspected(connections).await {
-        let channels = state.unwrap_or_default().channels;
-        list.extend(
-            channels
-                .iter()
-                .map(|channel| shown(api, request, &connection, channel)),
-        );
-    }
-    list
+    let all = Wanted::all();
+    let channels = known(connections).await;
+    let show = |known: &Known| shown(api, request, known, &all);
+    channels.iter().map(show).collect()
 }
 
 /// The name under which operators find a channel.
@@ -87,12 +94,7 @@ pub(crate) fn name(connection: &OpenConnection, number: u16) -> String {
     format!("{} ({number})", connection.facts.name())
 }
 
-fn shown(
-    api: &Api,
-    request: &Request,
-    connection: &OpenConnection,
-    channel: &ChannelState,
-) -> Value {
+fn shown(api: &Api, request: &Request, (connection, channel): &Known, wanted: &Wanted) -> Value {
     let name = name(connection, channel.key.channel);
     // A number is opened again and again; each time it counts from nothing.
     let key = format!("channel {name} {}", channel.key.opening);
@@ -122,7 +124,7 @@ fn shown(
         "garbage_collection": garbage_collection(),
         "connection_details": connections::details(connection),
     });
-    if api.has_message_stats() {
+    if api.has_message_stats() && wanted.has("message_stats") {
         object["message_stats"] = message_stats(api, request, &key, counters, published);
     }
     object

@@ -8,7 +8,7 @@ use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
     error::Refused,
-    lists,
+    lists::{self, Wanted},
     reply::Reply,
     request::Request,
     resource::{entered, queues::garbage_collection},
@@ -16,6 +16,32 @@ use crate::{
     values::table_to_json,
     visitor::Visitor,
 };
+
+/// What has rates.
+const OCTETS: [&str; 4] = [
+    "recv_oct",
+    "recv_oct_details",
+    "send_oct",
+    "send_oct_details",
+];
+
+/// What only the connection itself knows.
+const OF_STATE: [&str; 11] = [
+    OCTETS[0],
+    OCTETS[1],
+    OCTETS[2],
+    OCTETS[3],
+    "state",
+    "channel_max",
+    "frame_max",
+    "timeout",
+    "recv_cnt",
+    "send_cnt",
+    "send_pend",
+];
+
+/// A connection, and what it says of itself if it was asked and had time.
+type Known = (OpenConnection, Option<ConnectionState>);
 
 /// How long a connection's task has for an answer. One that waits for the disk has not the time.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -27,25 +53,20 @@ pub(crate) async fn answer(
     path: &[&str],
 ) -> Result<Reply, Refused> {
     match (request.method.as_str(), path) {
-        ("GET", []) => {
-            let list = listed(api, request, visible(api, visitor)).await;
-            lists::paged(request, list)
-        }
+        ("GET", []) => listed(api, request, visible(api, visitor)).await,
         ("GET", ["username", user]) => {
             check_owner(visitor, user)?;
-            let connections = visible(api, visitor);
-            let of_user = connections
-                .iter()
-                .filter(|known| known.facts.user == **user);
-            let list = of_user.map(|known| {
+            let mut connections = visible(api, visitor);
+            connections.retain(|known| known.facts.user == **user);
+            let show = |known: &OpenConnection, _: &Wanted| {
                 json!({
                     "name": known.facts.name(),
                     "vhost": known.facts.vhost.to_string(),
                     "user": known.facts.user.to_string(),
                     "node": api.broker.node().name,
                 })
-            });
-            Ok(lists::whole(request, list.collect()))
+            };
+            lists::paged(request, connections, show).await
         }
         ("DELETE", ["username", user]) => {
             check_owner(visitor, user)?;
@@ -64,6 +85,10 @@ pub(crate) async fn answer(
         ("DELETE", [name]) => {
             close(&found(api, visitor, name)?, visitor, request)?;
             Ok(Reply::NoContent)
+        }
+        ("GET", [name, "sessions"]) => {
+            found(api, visitor, name)?;
+            Err(Refused::bad_request("connection does not use AMQP 1.0"))
         }
         ("GET", [name, "channels"]) => {
             let connection = found(api, visitor, name)?;
@@ -84,8 +109,9 @@ pub(crate) async fn of_vhost(
     let vhost = entered(api, visitor, vhost)?;
     let mut connections = visible(api, visitor);
     connections.retain(|known| known.facts.vhost == *vhost.name());
-    let list = listed(api, request, connections).await;
-    lists::paged(request, list)
+    let known = known_as_wanted(request, connections).await;
+    let show = |known: &Known, wanted: &Wanted| in_list(api, request, known, wanted);
+    Ok(lists::unpaged(request, known, show).await)
 }
 
 /// All of them for who monitors, else one's own.
@@ -128,9 +154,7 @@ fn close(connection: &OpenConnection, visitor: &Visitor, request: &Request) -> R
 }
 
 /// What each connection does, asked of all of them at once.
-pub(crate) async fn inspected(
-    connections: Vec<OpenConnection>,
-) -> Vec<(OpenConnection, Option<ConnectionState>)> {
+pub(crate) async fn inspected(connections: Vec<OpenConnection>) -> Vec<Known> {
     let asked: Vec<_> = connections
         .into_iter()
         .map(|connection| {
@@ -155,10 +179,37 @@ async fn patiently<T>(
     timeout(left, answer).await.ok()?.ok()
 }
 
-/// As a list shows them: what is only said of TLS is nothing at all where there is none.
-async fn listed(api: &Api, request: &Request, connections: Vec<OpenConnection>) -> Vec<Value> {
-    let mut list = shown_all(api, request, connections).await;
-    for object in list.iter_mut().filter(|object| object["ssl"] == false) {
+/// Of these connections those that are asked for. They are asked what they do only where that is to be shown, and only
+/// those of the page where it has nothing to do with what is on it.
+async fn listed(
+    api: &Api,
+    request: &Request,
+    connections: Vec<OpenConnection>,
+) -> Result<Reply, Refused> {
+    let show = |known: &Known, wanted: &Wanted| in_list(api, request, known, wanted);
+    if lists::is_cut_by(request, &OF_STATE) {
+        return lists::paged(request, inspected(connections).await, show).await;
+    }
+    let unasked = connections.into_iter().map(|known| (known, None)).collect();
+    let mut selected = lists::select(request, unasked, show).await?;
+    let connections = selected.items.into_iter().map(|(known, _)| known);
+    selected.items = known_as_wanted(request, connections.collect()).await;
+    Ok(selected.shown(request, show).await)
+}
+
+/// Connections that were asked what they do, if that is to be shown.
+async fn known_as_wanted(request: &Request, connections: Vec<OpenConnection>) -> Vec<Known> {
+    if Wanted::of(request).has_any(&OF_STATE) {
+        return inspected(connections).await;
+    }
+    connections.into_iter().map(|known| (known, None)).collect()
+}
+
+/// As a list shows it: what is only said of TLS is nothing at all where there is none.
+fn in_list(api: &Api, request: &Request, known: &Known, wanted: &Wanted) -> Value {
+    let (connection, state) = known;
+    let mut object = shown(api, request, connection, state.as_ref(), wanted);
+    if object["ssl"] == false {
         for key in [
             "ssl_protocol",
             "ssl_key_exchange",
@@ -172,7 +223,7 @@ async fn listed(api: &Api, request: &Request, connections: Vec<OpenConnection>) 
             object[key] = Value::Null;
         }
     }
-    list
+    object
 }
 
 pub(crate) async fn shown_all(
@@ -181,10 +232,9 @@ pub(crate) async fn shown_all(
     connections: Vec<OpenConnection>,
 ) -> Vec<Value> {
     let states = inspected(connections).await;
-    states
-        .iter()
-        .map(|(connection, state)| shown(api, request, connection, state.as_ref()))
-        .collect()
+    let all = Wanted::all();
+    let show = |(connection, state): &Known| shown(api, request, connection, state.as_ref(), &all);
+    states.iter().map(show).collect()
 }
 
 fn shown(
@@ -192,10 +242,15 @@ fn shown(
     request: &Request,
     connection: &OpenConnection,
     state: Option<&ConnectionState>,
+    wanted: &Wanted,
 ) -> Value {
     let facts = &connection.facts;
     let state = state.cloned().unwrap_or_default();
-    let properties = table_to_json(&facts.client_properties.table());
+    let has_properties = wanted.has_any(&["client_properties", "user_provided_name"]);
+    let properties = match has_properties {
+        true => table_to_json(&facts.client_properties.table()),
+        false => Value::Null,
+    };
     let tls = facts.tls.as_deref().cloned().unwrap_or_default();
     let certificate = tls.peer.as_ref();
     let mut object = json!({
@@ -245,13 +300,15 @@ fn shown(
             fields.remove("user_provided_name");
         }
         fields.insert("client_properties".to_owned(), properties);
-        let key = format!("connection {}", facts.id);
-        let octets = [
-            ("recv_oct", state.received_bytes),
-            ("send_oct", state.sent_bytes),
-        ];
-        let age = request.age("data_rates");
-        api.rates.put_with(fields, &key, &octets, age);
+        if wanted.has_any(&OCTETS) {
+            let key = format!("connection {}", facts.id);
+            let octets = [
+                ("recv_oct", state.received_bytes),
+                ("send_oct", state.sent_bytes),
+            ];
+            let age = request.age("data_rates");
+            api.rates.put_with(fields, &key, &octets, age);
+        }
     }
     object
 }

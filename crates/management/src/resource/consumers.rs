@@ -1,18 +1,24 @@
 //! `/consumers`: queues know how a consumer wants its messages, connections know its tag.
 
-use std::collections::HashMap;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
-use leveret_core::{arguments::QueueType, ids::ConsumerId};
+use leveret_core::{
+    arguments::QueueType,
+    ids::{ConnectionId, ConsumerId, QueueId},
+};
 use leveret_runtime::{ConsumerState, OpenConnection, QueueHandle};
 use leveret_wire::value::FieldValue;
 use serde_json::{Value, json};
 
 use crate::{
     error::Refused,
-    lists,
+    lists::{self, Turns},
     reply::Reply,
     request::Request,
-    resource::{channels, connections, entered},
+    resource::{channels, connections, entered, queues},
     server::Api,
     values::table_to_json,
     visitor::{Needs, Visitor},
@@ -60,40 +66,52 @@ pub(crate) async fn cancel(
     let (connection, state) = wanted.ok_or_else(Refused::not_found)?;
     let vhost = api.broker.vhost(&connection.facts.vhost);
     let vhost = vhost.map_err(|_| Refused::not_found())?;
-    for record in vhost.snapshot().queues() {
-        if let Some(queue) = api.broker.queue(record.id)
-            && queue.consumers().iter().any(|known| known.id == state.id)
-        {
-            api.broker.cancel_consumer(&queue, state.id);
-            return Ok(Reply::NoContent);
-        }
-    }
-    Err(Refused::not_found())
+    let mut queues = queues::all(api, &vhost).into_iter();
+    let of_consumer =
+        queues.find(|queue| queue.consumers().iter().any(|known| known.id == state.id));
+    let queue = of_consumer.ok_or_else(Refused::not_found)?;
+    api.broker.cancel_consumer(&queue, state.id);
+    Ok(Reply::NoContent)
 }
 
 /// The consumers of these connections.
 pub(crate) async fn all(api: &Api, connections: Vec<OpenConnection>) -> Vec<Value> {
     let known = known(connections).await;
-    let mut list = Vec::new();
+    let (mut list, mut turns) = (Vec::new(), Turns::default());
     for vhost in api.broker.vhosts() {
-        for record in vhost.snapshot().queues() {
-            if let Some(queue) = api.broker.queue(record.id) {
-                list.extend(on_queue(api, &queue, &known));
-            }
+        for queue in queues::all(api, &vhost) {
+            list.extend(on_queue(api, &queue, &known));
+            turns.done().await;
         }
     }
     list
 }
 
 /// The consumers of one queue, whoever has them.
-pub(crate) async fn of_queue(api: &Api, queue: &QueueHandle) -> Vec<Value> {
-    let mut connections = api.broker.connections();
-    let consumers = queue.consumers();
-    connections.retain(|known| {
-        let mut ids = consumers.iter().map(|consumer| consumer.id);
-        ids.any(|id| id.channel.connection == known.facts.id)
-    });
-    on_queue(api, queue, &known(connections).await)
+pub(crate) async fn of_queue(api: &Api, queue: &Arc<QueueHandle>) -> Vec<Value> {
+    let mut of_queues = of_queues(api, &[queue]).await.into_values();
+    of_queues.next().unwrap_or_default()
+}
+
+/// The same of several queues; each connection is asked once.
+pub(crate) async fn of_queues(
+    api: &Api,
+    queues: &[&Arc<QueueHandle>],
+) -> HashMap<QueueId, Vec<Value>> {
+    let consumers = queues.iter().flat_map(|queue| queue.consumers());
+    let owners: HashSet<ConnectionId> = consumers
+        .map(|consumer| consumer.id.channel.connection)
+        .collect();
+    let mut connections = Vec::new();
+    if !owners.is_empty() {
+        connections = api.broker.connections();
+        connections.retain(|known| owners.contains(&known.facts.id));
+    }
+    let known = known(connections).await;
+    queues
+        .iter()
+        .map(|queue| (queue.record().id, on_queue(api, queue, &known)))
+        .collect()
 }
 
 type Known = HashMap<ConsumerId, (OpenConnection, ConsumerState)>;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     error::Refused,
-    lists,
+    lists::{self, Turns, Wanted},
     node::{Node, Order, Phase},
     reply::Reply,
     request::{self, Request},
@@ -104,17 +104,17 @@ async fn of_broker(
             Ok(lists::whole(request, list))
         }
         ("GET", ["queues"]) => {
-            let mut list = Vec::new();
+            let (mut list, mut turns) = (Vec::new(), Turns::default());
             for vhost in api.broker.vhosts() {
-                for record in vhost.snapshot().queues() {
-                    let Some(mut object) = queues::shown(api, request, record) else {
-                        continue;
-                    };
+                for queue in queues::all(api, &vhost) {
+                    let record = queue.record();
+                    let mut object = queues::shown(api, request, &queue, &Wanted::all());
                     object["pid"] = node.pid(record.id.get(), 0).into();
                     if let Some(owner) = record.exclusive_to {
                         object["owner_pid"] = node.pid(owner.get(), 0).into();
                     }
                     list.push(object);
+                    turns.done().await;
                 }
             }
             list.retain(|object| is_in_asked(request, &object["vhost"]));

@@ -108,9 +108,7 @@ pub async fn import_text(
         path: from.to_owned(),
         reason,
     };
-    let Ok(Value::Object(definitions)) = serde_json::from_slice(text) else {
-        return Err(refused("it is not a JSON object".to_owned()));
-    };
+    let definitions = read(text).ok_or_else(|| refused("it is not a JSON object".to_owned()))?;
     import(&api, &definitions, None).await.map_err(|refusal| {
         let reason = refusal.body.map(|body| body["reason"].clone());
         refused(match reason {
@@ -152,7 +150,11 @@ pub(crate) async fn answer(
     let definitions = body(request)?;
     match vhost()? {
         None => import(api, &definitions, Some(&visitor.name)).await?,
-        Some(vhost) => import_objects(api, &definitions, Some(vhost.name())).await?,
+        Some(vhost) => {
+            let into = Some(vhost.name());
+            room_for_queues(api, &definitions, into)?;
+            import_objects(api, &definitions, into).await?;
+        }
     }
     let form =
         boundary(request).and_then(|boundary| field_of_form(&request.body, boundary, "redirect"));
@@ -180,10 +182,15 @@ pub(crate) fn body(request: &Request) -> Result<Map<String, Value>, Refused> {
     if text.iter().all(u8::is_ascii_whitespace) {
         return Ok(Map::new());
     }
-    match serde_json::from_slice(text) {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(_) | Err(_) => Err(Refused::bad_request("failed_to_parse_json")),
-    }
+    read(text).ok_or_else(|| Refused::bad_request("failed_to_parse_json"))
+}
+
+/// What some editors put before a text, to say that it is UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+fn read(text: &[u8]) -> Option<Map<String, Value>> {
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    serde_json::from_slice(text).ok()
 }
 
 /// The content of a field of a form.
@@ -360,6 +367,7 @@ async fn import(
         vhosts::room_for(api, &record.name)?;
         vhosts::put(api, record, maker.filter(|_| known.is_none())).await;
     }
+    room_for_queues(api, definitions, None)?;
     for permission in list(definitions, "permissions")? {
         let (vhost, user) = (text(permission, "vhost")?, text(permission, "user")?);
         let permission = permissions::read(vhost, user, permission)?;
@@ -413,6 +421,44 @@ async fn import_objects(
     }
     for binding in list(definitions, "bindings")? {
         import_binding(&vhost_of(binding)?, binding).await?;
+    }
+    Ok(())
+}
+
+/// Whether the queues that are not there yet may be, by the limits of their vhosts.
+fn room_for_queues(
+    api: &Api,
+    definitions: &Map<String, Value>,
+    into: Option<&ShortString>,
+) -> Result<(), Refused> {
+    let queues = list(definitions, "queues")?;
+    let directory = api.broker.directory();
+    for handle in api.broker.vhosts() {
+        let vhost = handle.name();
+        if into.is_some_and(|into| into != vhost) {
+            continue;
+        }
+        let limit = directory.vhost(vhost).and_then(|record| record.max_queues);
+        // A negative one is none.
+        let Some(limit) = limit.and_then(|limit| usize::try_from(limit).ok()) else {
+            continue;
+        };
+        let snapshot = handle.snapshot();
+        let is_new = |queue: &&&Map<String, Value>| {
+            let is_here = into.is_some() || queue.get("vhost") == Some(&vhost.to_string().into());
+            let name = text(queue, "name").and_then(name);
+            is_here && name.is_ok_and(|name| snapshot.queue(&name).is_err())
+        };
+        let (there, new) = (
+            snapshot.queues().count(),
+            queues.iter().filter(is_new).count(),
+        );
+        if new > 0 && there + new > limit {
+            return Err(Refused::bad_request(format!(
+                "Adding {new} queue(s) to virtual host \"{vhost}\" would exceed the limit of {limit} queue(s).\n\n\
+                 This virtual host currently has {there} queue(s) defined.\n\nImport aborted!"
+            )));
+        }
     }
     Ok(())
 }
@@ -543,7 +589,9 @@ fn unknown_member(error: &DirectoryError) -> Refused {
 
 /// How passwords were hashed whose algorithm is not named.
 pub(crate) fn algorithm_of(definitions: &Map<String, Value>) -> HashAlgorithm {
-    let version = definitions.get("rabbit_version").and_then(Value::as_str);
+    let version = definitions.get("rabbitmq_version");
+    let version = version.or_else(|| definitions.get("rabbit_version"));
+    let version = version.and_then(Value::as_str);
     let mut numbers = version
         .unwrap_or("4.0.0")
         .split('.')
@@ -562,13 +610,8 @@ fn list<'a>(
 ) -> Result<Vec<&'a Map<String, Value>>, Refused> {
     match definitions.get(section) {
         None | Some(Value::Null) => Ok(Vec::new()),
-        Some(Value::Array(list)) => list
-            .iter()
-            .map(|item| {
-                item.as_object()
-                    .ok_or_else(|| Refused::bad_request(format!("{section}: not an object")))
-            })
-            .collect(),
+        // As in RabbitMQ: what is no object is nothing.
+        Some(Value::Array(list)) => Ok(list.iter().filter_map(Value::as_object).collect()),
         Some(_) => Err(Refused::bad_request(format!("{section}: not a list"))),
     }
 }

@@ -1,6 +1,9 @@
 //! `/exchanges`.
 
+use std::sync::Arc;
+
 use leveret_core::{
+    exchange::Exchange,
     record::{Destination, ExchangeRecord},
     refusal::{ObjectKind, Refusal},
     rights::Right,
@@ -12,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     error::Refused,
-    lists,
+    lists::{self, Wanted},
     reply::Reply,
     request::{self, Request, boolean, optional_text},
     resource::{bindings, entered, entered_if_there, entered_of},
@@ -35,20 +38,20 @@ pub(crate) async fn answer(
             let mut list = Vec::new();
             for vhost in entered_of(api, visitor, path)? {
                 let snapshot = vhost.snapshot();
-                list.extend(
-                    snapshot
-                        .exchanges()
-                        .map(|found| counted(api, request, &vhost, found.record())),
-                );
+                let of_vhost = snapshot.exchanges();
+                list.extend(of_vhost.map(|exchange| (vhost.clone(), exchange.clone())));
             }
-            lists::paged(request, list)
+            let show = |(vhost, exchange): &(Arc<VhostHandle>, Exchange), wanted: &Wanted| {
+                counted(api, request, vhost, exchange.record(), wanted)
+            };
+            lists::paged(request, list, show).await
         }
         ("GET", [vhost, exchange]) => {
             let vhost = entered(api, visitor, vhost)?;
             let name = found(&vhost, exchange)?;
             let snapshot = vhost.snapshot();
             let record = snapshot.exchange(&name)?.record();
-            let mut object = counted(api, request, &vhost, record);
+            let mut object = counted(api, request, &vhost, record, &Wanted::all());
             object["incoming"] = json!([]);
             object["outgoing"] = json!([]);
             Ok(lists::one(request, object))
@@ -131,18 +134,30 @@ async fn put(
 }
 
 /// An exchange with what was published to it, once there was something.
-fn counted(api: &Api, request: &Request, vhost: &VhostHandle, record: &ExchangeRecord) -> Value {
+fn counted(
+    api: &Api,
+    request: &Request,
+    vhost: &VhostHandle,
+    record: &ExchangeRecord,
+    wanted: &Wanted,
+) -> Value {
     let mut object = shown(record);
     if let Value::Object(fields) = &mut object {
-        if let Some(policy) = vhost.exchange_policy(&record.name) {
+        if wanted.has("policy")
+            && let Some(policy) = vhost.exchange_policy(&record.name)
+        {
             fields.insert("policy".to_owned(), policy.into());
         }
-        if api.has_message_stats()
-            && let Some((publish_in, publish_out)) = vhost.exchange_counts(&record.name)
+        if wanted.has("message_stats")
+            && api.has_message_stats()
+            && let Some(counts) = vhost.exchange_counts(&record.name)
         {
             let mut stats = Map::new();
             let key = format!("exchange {} {}", record.vhost, record.name);
-            let counts = [("publish_in", publish_in), ("publish_out", publish_out)];
+            let counts = [
+                ("publish_in", counts.publish_in),
+                ("publish_out", counts.publish_out),
+            ];
             api.rates
                 .put_with(&mut stats, &key, &counts, request.age("msg_rates"));
             fields.insert("message_stats".to_owned(), stats.into());

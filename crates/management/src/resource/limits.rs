@@ -8,7 +8,7 @@ use crate::{
     lists,
     reply::Reply,
     request::{Request, name},
-    resource::{parameters::value_set, users, vhosts},
+    resource::{connections::check_owner, parameters::value_set, users, vhosts},
     server::Api,
     visitor::Visitor,
 };
@@ -61,6 +61,7 @@ pub(crate) async fn of_vhosts(
 
 pub(crate) async fn of_users(
     api: &Api,
+    visitor: &Visitor,
     request: &Request,
     path: &[&str],
 ) -> Result<Reply, Refused> {
@@ -76,6 +77,7 @@ pub(crate) async fn of_users(
             Ok(lists::whole(request, list))
         }
         ("GET", [user]) => {
+            check_owner(visitor, user)?;
             let user = directory.user(&name(user)?);
             let user = user.ok_or_else(Refused::not_found)?;
             Ok(lists::whole(request, limited(user).into_iter().collect()))

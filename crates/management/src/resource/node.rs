@@ -9,7 +9,7 @@ use crate::{
     lists,
     reply::Reply,
     request::Request,
-    resource::memory,
+    resource::{disk::Disk, memory},
     server::{Api, Listening, ListeningHttp},
 };
 
@@ -61,10 +61,21 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &[&str]) -> Result<Repl
             }
             ["memory"] => memory::absolute(api, request),
             ["memory", "relative"] => memory::relative(api, request),
+            // There is no Erlang machine that would have any.
+            ["memory", "ets"] | ["memory", "ets", _] | ["memory", "ets", _, "relative"] => {
+                Ok(Reply::Json(json!({"ets_tables_memory": "no_tables"})))
+            }
             _ => Err(Refused::not_found()),
         },
         _ => Err(Refused::not_found()),
     }
+}
+
+/// `/reset`: all counters begin anew.
+pub(crate) fn forget_rates(api: &Api, path: &[&str]) -> Result<Reply, Refused> {
+    of_path(api, path)?;
+    api.rates.forget();
+    Ok(Reply::NoContent)
 }
 
 /// Whether the node of a path that may name one is this one.
@@ -121,7 +132,7 @@ fn shown(api: &Api, request: &Request) -> Value {
         "crypto_lib_version": "",
     });
     if let Value::Object(fields) = &mut object {
-        let churn = api.broker.churn();
+        let (churn, disk) = (api.broker.churn(), Disk::measured(api));
         let queues = api.broker.queue_churn();
         api.rates.put_with(
             fields,
@@ -136,10 +147,10 @@ fn shown(api: &Api, request: &Request) -> Value {
                 ("gc_bytes_reclaimed", 0),
                 ("context_switches", 0),
                 ("io_read_count", 0),
-                ("io_read_bytes", 0),
-                ("io_write_count", 0),
-                ("io_write_bytes", 0),
-                ("io_sync_count", 0),
+                ("io_read_bytes", disk.read_bytes),
+                ("io_write_count", disk.writes),
+                ("io_write_bytes", disk.written_bytes),
+                ("io_sync_count", disk.syncs),
                 ("io_seek_count", 0),
                 ("io_reopen_count", 0),
                 ("mnesia_ram_tx_count", 0),
@@ -220,7 +231,7 @@ impl Process {
     }
 }
 
-fn number(text: &str, key: &str) -> u64 {
+pub(super) fn number(text: &str, key: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(key));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok())
         .unwrap_or(0)

@@ -1,12 +1,14 @@
 //! `/queues`.
 
-use std::sync::Arc;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use leveret_core::{
     arguments::QueueType,
-    ids::{ConnectionId, Timestamp},
+    ids::{ConnectionId, QueueId, Timestamp},
     queue::{Counters, Report},
-    record::QueueRecord,
     refusal::ObjectKind,
     rights::Right,
     vhost::QueueDeclare,
@@ -17,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     error::Refused,
-    lists,
+    lists::{self, Wanted},
     reply::Reply,
     request::{self, Request, boolean},
     resource::{bindings, consumers, entered, entered_if_there, entered_of},
@@ -28,6 +30,10 @@ use crate::{
 
 /// Nobody's connection: what is exclusive to one is not for the API.
 pub(crate) const NO_CONNECTION: ConnectionId = ConnectionId::new(0);
+
+/// Who has a queue for itself.
+const EXCLUSIVE_TAG: &str = "exclusive_consumer_tag";
+const SINGLE_ACTIVE_TAG: &str = "single_active_consumer_tag";
 
 /// Without a command for so long a queue counts as idle.
 const IDLE_MILLIS: u64 = 5000;
@@ -44,33 +50,27 @@ pub(crate) async fn answer(
             let path = if is_detailed { &[] } else { path };
             let mut handles = Vec::new();
             for vhost in entered_of(api, visitor, path)? {
-                let snapshot = vhost.snapshot();
-                handles.extend(
-                    snapshot
-                        .queues()
-                        .filter_map(|record| api.broker.queue(record.id)),
-                );
+                handles.extend(all(api, &vhost));
             }
-            let mut list = Vec::with_capacity(handles.len());
-            for handle in handles {
-                let Some(mut object) = shown(api, request, handle.record()) else {
-                    continue;
-                };
-                if object.get("consumers").is_some_and(|count| *count != 0)
-                    && has_marked_consumer(&handle)
+            let show =
+                |handle: &Arc<QueueHandle>, wanted: &Wanted| shown(api, request, handle, wanted);
+            let selected = lists::select(request, handles, show).await?;
+            let marked = marked(api, request, &selected.items).await;
+            let reply = selected.shown(request, |handle, wanted| {
+                let mut object = show(handle, wanted);
+                if let Some(of_queue) = marked.get(&handle.record().id)
                     && let Value::Object(object) = &mut object
                 {
-                    put_marked_tags(&handle, &consumers::of_queue(api, &handle).await, object);
+                    put_marked_tags(handle, of_queue, object);
                 }
-                list.push(object);
-            }
-            lists::paged(request, list)
+                object
+            });
+            Ok(reply.await)
         }
         ("GET", [vhost, queue]) => {
             let vhost = entered(api, visitor, vhost)?;
             let (_, handle) = found(api, &vhost, queue)?;
-            let record = handle.record();
-            let mut object = shown(api, request, record).ok_or_else(Refused::not_found)?;
+            let mut object = shown(api, request, &handle, &Wanted::all());
             if let Value::Object(object) = &mut object {
                 details(api, &handle, object).await;
             }
@@ -107,28 +107,36 @@ pub(crate) async fn answer(
     }
 }
 
+/// The queues of a vhost.
+pub(crate) fn all(api: &Api, vhost: &VhostHandle) -> Vec<Arc<QueueHandle>> {
+    let snapshot = vhost.snapshot();
+    let handles = snapshot.queues().map(|record| api.broker.queue(record.id));
+    // One or the other may just have gone.
+    handles.flatten().collect()
+}
+
 /// `/users/u/queues`: those that the user's connections have for themselves. Who declared another queue is not
 /// remembered.
-pub(crate) fn of_user(
+pub(crate) async fn of_user(
     api: &Api,
     visitor: &Visitor,
     request: &Request,
     user: &str,
 ) -> Result<Reply, Refused> {
     let name = request::name(user)?;
-    let connections = api.broker.connections();
-    let is_theirs = |record: &QueueRecord| {
-        let owner = record.exclusive_to;
-        let mut theirs = connections.iter().filter(|known| known.facts.user == name);
-        theirs.any(|known| owner == Some(known.facts.id))
-    };
+    let connections = api.broker.connections().into_iter();
+    let theirs = connections.filter(|known| known.facts.user == name);
+    let theirs: HashSet<ConnectionId> = theirs.map(|known| known.facts.id).collect();
     let mut list = Vec::new();
     for vhost in super::entered_all(api, visitor) {
-        let snapshot = vhost.snapshot();
-        let theirs = snapshot.queues().filter(|record| is_theirs(record));
-        list.extend(theirs.filter_map(|record| shown(api, request, record)));
+        let owner = |handle: &Arc<QueueHandle>| handle.record().exclusive_to;
+        let of_vhost = all(api, &vhost).into_iter();
+        list.extend(of_vhost.filter(|queue| owner(queue).is_some_and(|id| theirs.contains(&id))));
     }
-    Ok(lists::whole(request, list))
+    lists::paged(request, list, |handle, wanted| {
+        shown(api, request, handle, wanted)
+    })
+    .await
 }
 
 /// `/queues/v/q/actions`: those of mirrored queues are gone, in RabbitMQ too.
@@ -199,97 +207,76 @@ async fn put(
     Ok(Reply::put(is_new))
 }
 
-/// A queue as lists show it; `None` when it went meanwhile.
-pub(crate) fn shown(api: &Api, request: &Request, record: &QueueRecord) -> Option<Value> {
-    let handle = api.broker.queue(record.id)?;
-    let report = handle.report();
-    let (ready, unacked) = (report.depth.ready, report.depth.unacked);
-    let mut object = json!({
-        "name": record.name.to_string(),
-        "vhost": record.vhost.to_string(),
-        "type": record.queue_type.name(),
-        "durable": record.durable,
-        "auto_delete": record.auto_delete,
-        "exclusive": record.exclusive_to.is_some(),
-        "arguments": table_to_json(&record.arguments),
-        "node": api.broker.node().name,
-        "state": "running",
-    });
-    let Value::Object(fields) = &mut object else {
-        return Some(object);
-    };
-    let policy = handle.policy();
-    let of_policy = json!({
-        "policy": policy.user.map(|policy| policy.name.clone()),
-        "operator_policy": policy.operator.map(|policy| policy.name.clone()),
-        "effective_policy_definition": policy.definition,
-        "internal": false,
-        "internal_owner": false,
-    });
-    if let Value::Object(of_policy) = of_policy {
-        fields.extend(of_policy);
+/// A queue as lists show it.
+pub(crate) fn shown(api: &Api, request: &Request, handle: &QueueHandle, wanted: &Wanted) -> Value {
+    let record = handle.record();
+    let mut fields = Map::new();
+    fields.insert("name".to_owned(), record.name.to_string().into());
+    fields.insert("vhost".to_owned(), record.vhost.to_string().into());
+    if wanted.is_within(&["name", "vhost"]) {
+        return fields.into();
     }
+    if wanted.has("arguments") {
+        fields.insert("arguments".to_owned(), table_to_json(&record.arguments));
+    }
+    let of_record = [
+        ("type", record.queue_type.name().into()),
+        ("durable", record.durable.into()),
+        ("auto_delete", record.auto_delete.into()),
+        ("exclusive", record.exclusive_to.is_some().into()),
+        ("node", api.broker.node().name.as_str().into()),
+        ("state", "running".into()),
+        ("internal", false.into()),
+        ("internal_owner", false.into()),
+    ];
+    wanted.put(&mut fields, of_record);
+    if wanted.has_any(&["policy", "operator_policy", "effective_policy_definition"]) {
+        let policy = handle.policy();
+        let (user, operator) = (policy.user, policy.operator);
+        let of_policy = [
+            ("policy", json!(user.map(|policy| policy.name.clone()))),
+            (
+                "operator_policy",
+                json!(operator.map(|policy| policy.name.clone())),
+            ),
+            ("effective_policy_definition", json!(policy.definition)),
+        ];
+        wanted.put(&mut fields, of_policy);
+    }
+    let report = handle.report();
+    of_type(api, &mut fields, handle, &report, wanted);
+    let (ready, unacked) = (report.depth.ready, report.depth.unacked);
+    let depths = [
+        ("messages", ready + unacked),
+        ("messages_ready", ready),
+        ("messages_unacknowledged", unacked),
+    ];
     if request.flag("disable_stats") {
-        of_type(api, fields, &handle, &report);
         if request.flag("enable_queue_totals") {
             // RabbitMQ's answer has it for every type here.
             fields.entry("online").or_insert(Value::Null);
-            fields.insert("messages".to_owned(), (ready + unacked).into());
-            fields.insert("messages_ready".to_owned(), ready.into());
-            fields.insert("messages_unacknowledged".to_owned(), unacked.into());
+            wanted.put(
+                &mut fields,
+                depths.map(|(name, count)| (name, count.into())),
+            );
         }
-        return Some(object);
+        return fields.into();
     }
-    let capacity = if report.consumers == 0 {
-        json!(0)
-    } else {
-        json!(1.0)
-    };
-    let stats = json!({
-        "messages_ready_ram": report.ready_in_memory,
-        "messages_unacknowledged_ram": unacked,
-        "messages_ram": report.ready_in_memory + unacked,
-        "messages_persistent": report.stored,
-        "message_bytes": report.ready_bytes + report.unacked_bytes,
-        "message_bytes_ready": report.ready_bytes,
-        "message_bytes_unacknowledged": report.unacked_bytes,
-        "message_bytes_ram": report.memory_bytes,
-        "message_bytes_persistent": report.stored_bytes,
-        "consumers": report.consumers,
-        "consumer_utilisation": capacity,
-        "consumer_capacity": capacity,
-        "memory": report.memory_bytes,
-        "reductions": 0,
-        "reductions_details": {"rate": 0.0},
-        "head_message_timestamp": report.head_timestamp_secs,
-        "head_message_age": age(api, report.oldest_ready),
-        "unacknowledged_message_age": age(api, report.oldest_unacked),
-        "exclusive_consumer_tag": null,
-        "single_active_consumer_tag": null,
-        "garbage_collection": garbage_collection(),
-        "storage_version": 2,
-    });
-    if let Value::Object(stats) = stats {
-        fields.extend(stats);
-    }
-    let now = api.broker.now();
-    if now.get().saturating_sub(report.last_active.get()) > IDLE_MILLIS {
-        let since = crate::values::iso_time(report.last_active.get());
-        fields.insert("idle_since".to_owned(), since.into());
+    wanted.put(&mut fields, statistics(api, &report));
+    if wanted.has("idle_since") {
+        let last_active = report.last_active.get();
+        if api.broker.now().get().saturating_sub(last_active) > IDLE_MILLIS {
+            let since = crate::values::iso_time(last_active);
+            fields.insert("idle_since".to_owned(), since.into());
+        }
     }
     let key = format!("queue {}", record.id);
-    api.rates.put_with(
-        fields,
-        &key,
-        &[
-            ("messages", ready + unacked),
-            ("messages_ready", ready),
-            ("messages_unacknowledged", unacked),
-        ],
-        request.age("lengths"),
-    );
-    of_type(api, fields, &handle, &report);
-    if api.has_message_stats() {
+    let has_rates = |name: &str| wanted.has(name) || wanted.has(&format!("{name}_details"));
+    if depths.iter().any(|(name, _)| has_rates(name)) {
+        api.rates
+            .put_with(&mut fields, &key, &depths, request.age("lengths"));
+    }
+    if api.has_message_stats() && wanted.has("message_stats") {
         let mut message_stats = Map::new();
         api.rates.put_with(
             &mut message_stats,
@@ -299,60 +286,134 @@ pub(crate) fn shown(api: &Api, request: &Request, record: &QueueRecord) -> Optio
         );
         fields.insert("message_stats".to_owned(), message_stats.into());
     }
-    Some(object)
+    fields.into()
+}
+
+/// What is counted of a queue, but for what has a rate.
+fn statistics(api: &Api, report: &Report) -> [(&'static str, Value); 22] {
+    let unacked = report.depth.unacked;
+    let capacity = if report.consumers == 0 {
+        json!(0)
+    } else {
+        json!(1.0)
+    };
+    [
+        ("messages_ready_ram", report.ready_in_memory.into()),
+        ("messages_unacknowledged_ram", unacked.into()),
+        ("messages_ram", (report.ready_in_memory + unacked).into()),
+        ("messages_persistent", report.stored.into()),
+        (
+            "message_bytes",
+            (report.ready_bytes + report.unacked_bytes).into(),
+        ),
+        ("message_bytes_ready", report.ready_bytes.into()),
+        ("message_bytes_unacknowledged", report.unacked_bytes.into()),
+        ("message_bytes_ram", report.memory_bytes.into()),
+        ("message_bytes_persistent", report.stored_bytes.into()),
+        ("consumers", report.consumers.into()),
+        ("consumer_utilisation", capacity.clone()),
+        ("consumer_capacity", capacity),
+        ("memory", report.memory_bytes.into()),
+        ("reductions", 0.into()),
+        ("reductions_details", json!({"rate": 0.0})),
+        ("head_message_timestamp", report.head_timestamp_secs.into()),
+        ("head_message_age", age(api, report.oldest_ready)),
+        (
+            "unacknowledged_message_age",
+            age(api, report.oldest_unacked),
+        ),
+        (EXCLUSIVE_TAG, Value::Null),
+        (SINGLE_ACTIVE_TAG, Value::Null),
+        ("garbage_collection", garbage_collection()),
+        ("storage_version", 2.into()),
+    ]
 }
 
 /// What only queues of one type show.
-fn of_type(api: &Api, fields: &mut Map<String, Value>, handle: &QueueHandle, report: &Report) {
+fn of_type(
+    api: &Api,
+    fields: &mut Map<String, Value>,
+    handle: &QueueHandle,
+    report: &Report,
+    wanted: &Wanted,
+) {
     let node = &api.broker.node().name;
-    let nodes = json!([node]);
-    let of_type = match handle.queue_type() {
-        QueueType::Classic => return,
+    let of_members = |fields: &mut Map<String, Value>| {
+        let nodes = json!([node]);
+        let members = [
+            ("leader", node.as_str().into()),
+            ("members", nodes.clone()),
+            ("online", nodes),
+        ];
+        wanted.put(fields, members);
+    };
+    match QueueType::of(&handle.record().arguments) {
+        QueueType::Classic => {}
         QueueType::Quorum => {
-            let priorities = handle.ready_by_priority();
-            let by_priority: Map<String, Value> = priorities
-                .iter()
-                .map(|(priority, messages)| (priority.to_string(), (*messages).into()))
-                .collect();
+            of_members(fields);
+            // What RabbitMQ has for none.
             let limit = match report.delivery_limit {
                 Some(limit) => json!(limit),
-                // What RabbitMQ has for none.
                 None => json!(-1),
             };
-            json!({
-                "leader": node,
-                "members": nodes,
-                "online": nodes,
-                "delivery_limit": limit,
-                "delayed_retry": if report.retrying > 0 { "enabled" } else { "disabled" },
-                "messages_delayed": report.retrying,
-                "messages_dlx": report.dying,
-                "message_bytes_dlx": report.dying_bytes,
-                "messages_ready_returned": report.returned,
-                "messages_active_priorities": priorities.len(),
-                "messages_by_priority": by_priority,
-                "publishers": 0,
-                "open_files": {node: 0},
-            })
+            let retries = match report.retrying {
+                0 => "disabled",
+                _ => "enabled",
+            };
+            let of_quorum = [
+                ("delivery_limit", limit),
+                ("delayed_retry", retries.into()),
+                ("messages_delayed", report.retrying.into()),
+                ("messages_dlx", report.dying.into()),
+                ("message_bytes_dlx", report.dying_bytes.into()),
+                ("messages_ready_returned", report.returned.into()),
+                ("publishers", 0.into()),
+                ("open_files", json!({node: 0})),
+            ];
+            wanted.put(fields, of_quorum);
+            if wanted.has_any(&["messages_active_priorities", "messages_by_priority"]) {
+                let priorities = handle.ready_by_priority();
+                let by_priority: Map<String, Value> = priorities
+                    .iter()
+                    .map(|(priority, messages)| (priority.to_string(), (*messages).into()))
+                    .collect();
+                let of_priorities = [
+                    ("messages_active_priorities", priorities.len().into()),
+                    ("messages_by_priority", by_priority.into()),
+                ];
+                wanted.put(fields, of_priorities);
+            }
         }
-        QueueType::Stream => json!({
-            "leader": node,
-            "members": nodes,
-            "online": nodes,
-            "readers": {node: report.consumers},
-            "segments": report.segments.max(1),
-            "first_timestamp": report.oldest_ready.map_or(0, Timestamp::get),
-        }),
-    };
-    if let Value::Object(of_type) = of_type {
-        fields.extend(of_type);
+        QueueType::Stream => {
+            of_members(fields);
+            let first = report.oldest_ready.map_or(0, Timestamp::get);
+            let of_stream = [
+                ("readers", json!({node: report.consumers})),
+                ("segments", report.segments.max(1).into()),
+                ("first_timestamp", first.into()),
+            ];
+            wanted.put(fields, of_stream);
+        }
     }
 }
 
-/// Whether a consumer is to be named with its queue.
-fn has_marked_consumer(handle: &QueueHandle) -> bool {
-    let mut of_queue = handle.consumers().into_iter();
-    consumers::has_single_active(handle) || of_queue.any(|consumer| consumer.settings.exclusive)
+/// Consumers of those queues that one of them has for itself, where this is to be shown.
+async fn marked(
+    api: &Api,
+    request: &Request,
+    queues: &[Arc<QueueHandle>],
+) -> HashMap<QueueId, Vec<Value>> {
+    let is_shown = Wanted::of(request).has_any(&[EXCLUSIVE_TAG, SINGLE_ACTIVE_TAG]);
+    if !is_shown || request.flag("disable_stats") {
+        return HashMap::new();
+    }
+    let is_marked = |handle: &&Arc<QueueHandle>| {
+        let mut of_queue = handle.consumers().into_iter();
+        let is_single = consumers::has_single_active(handle);
+        of_queue.any(|consumer| is_single || consumer.settings.exclusive)
+    };
+    let marked: Vec<_> = queues.iter().filter(is_marked).collect();
+    consumers::of_queues(api, &marked).await
 }
 
 /// The tags of a consumer that has the queue for itself.
@@ -360,23 +421,17 @@ fn put_marked_tags(handle: &QueueHandle, of_queue: &[Value], object: &mut Map<St
     if let [only] = of_queue
         && only["exclusive"] == true
     {
-        object.insert(
-            "exclusive_consumer_tag".to_owned(),
-            only["consumer_tag"].clone(),
-        );
+        object.insert(EXCLUSIVE_TAG.to_owned(), only["consumer_tag"].clone());
     }
     if consumers::has_single_active(handle) {
         let active = of_queue.iter().find(|consumer| consumer["active"] == true);
         let tag = active.map(|consumer| consumer["consumer_tag"].clone());
-        object.insert(
-            "single_active_consumer_tag".to_owned(),
-            tag.unwrap_or_default(),
-        );
+        object.insert(SINGLE_ACTIVE_TAG.to_owned(), tag.unwrap_or_default());
     }
 }
 
 /// What only one queue alone shows.
-async fn details(api: &Api, handle: &QueueHandle, object: &mut Map<String, Value>) {
+async fn details(api: &Api, handle: &Arc<QueueHandle>, object: &mut Map<String, Value>) {
     let of_queue = consumers::of_queue(api, handle).await;
     put_marked_tags(handle, &of_queue, object);
     object.insert("consumer_details".to_owned(), of_queue.into());
@@ -518,18 +573,16 @@ pub(crate) fn total(api: &Api, vhost: &VhostHandle) -> Totals {
         traffic: vhost.traffic().counts(),
         ..Totals::default()
     };
-    for record in vhost.snapshot().queues() {
-        if let Some(queue) = api.broker.queue(record.id) {
-            let report = queue.report();
-            totals.add(&Totals {
-                queues: 1,
-                consumers: report.consumers as u64,
-                ready: report.depth.ready,
-                unacked: report.depth.unacked,
-                counters: report.counters,
-                ..Totals::default()
-            });
-        }
+    for queue in all(api, vhost) {
+        let report = queue.report();
+        totals.add(&Totals {
+            queues: 1,
+            consumers: report.consumers as u64,
+            ready: report.depth.ready,
+            unacked: report.depth.unacked,
+            counters: report.counters,
+            ..Totals::default()
+        });
     }
     totals
 }

@@ -24,18 +24,16 @@ pub(crate) async fn answer(
     match (request.method.as_str(), path) {
         ("GET", []) => {
             let directory = api.broker.directory();
-            lists::paged(request, directory.users().map(|user| shown(user)).collect())
+            let users = directory.users().cloned().collect();
+            lists::paged(request, users, |user, _| shown(user)).await
         }
         ("GET", ["without-permissions"]) => {
             let directory = api.broker.directory();
             let has_none = |user: &&std::sync::Arc<UserRecord>| {
                 !directory.permissions().any(|known| known.user == user.name)
             };
-            let users = directory.users().filter(has_none);
-            Ok(lists::whole(
-                request,
-                users.map(|user| shown(user)).collect(),
-            ))
+            let users = directory.users().filter(has_none).cloned().collect();
+            lists::paged(request, users, |user, _| shown(user)).await
         }
         ("POST", ["bulk-delete"]) => {
             let object = request.object()?;

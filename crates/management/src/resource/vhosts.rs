@@ -12,13 +12,25 @@ use axum::http::StatusCode;
 
 use crate::{
     error::Refused,
-    lists,
+    lists::{self, Wanted},
     reply::Reply,
     request::{self, Request, boolean, name, optional_text, tags},
     resource::queues::{Totals, total},
     server::Api,
     visitor::Visitor,
 };
+
+/// What a vhost shows that nobody counts.
+const OF_RECORD: [&str; 8] = [
+    "name",
+    "description",
+    "tags",
+    "default_queue_type",
+    "metadata",
+    "protected_from_deletion",
+    "tracing",
+    "cluster_state",
+];
 
 pub(crate) async fn answer(
     api: &Api,
@@ -33,16 +45,20 @@ pub(crate) async fn answer(
                 visitor.is_monitor() || visitor.may_enter(&directory, &vhost.name)
             };
             let vhosts = directory.vhosts().filter(|vhost| is_shown(vhost));
-            Ok(lists::whole(
-                request,
-                vhosts.map(|vhost| shown(api, request, vhost)).collect(),
-            ))
+            let vhosts = vhosts.cloned().collect();
+            lists::paged(request, vhosts, |vhost, wanted| {
+                shown(api, request, vhost, wanted)
+            })
+            .await
         }
         ("GET", [vhost]) => {
             let directory = api.broker.directory();
             let vhost = directory.vhost(&name(vhost)?);
             let vhost = vhost.ok_or_else(Refused::not_found)?;
-            Ok(lists::one(request, shown(api, request, vhost)))
+            Ok(lists::one(
+                request,
+                shown(api, request, vhost, &Wanted::all()),
+            ))
         }
         ("PUT", [vhost]) => {
             let name = name(vhost)?;
@@ -128,13 +144,7 @@ pub(crate) async fn put(api: &Api, vhost: VhostRecord, maker: Option<&ShortStrin
     }
 }
 
-fn shown(api: &Api, request: &Request, vhost: &VhostRecord) -> Value {
-    let mut totals = Totals::default();
-    let mut octets = (0, 0);
-    if let Ok(handle) = api.broker.vhost(&vhost.name) {
-        totals = total(api, &handle);
-        octets = handle.traffic().octets();
-    }
+fn shown(api: &Api, request: &Request, vhost: &VhostRecord, wanted: &Wanted) -> Value {
     let mut object = Map::new();
     object.insert("name".to_owned(), vhost.name.to_string().into());
     object.insert("description".to_owned(), vhost.description.clone().into());
@@ -148,6 +158,16 @@ fn shown(api: &Api, request: &Request, vhost: &VhostRecord) -> Value {
     object.insert("tracing".to_owned(), vhost.tracing.into());
     let node = api.broker.node().name.clone();
     object.insert("cluster_state".to_owned(), json!({ node: "running" }));
+    // The rest is summed over all queues.
+    if wanted.is_within(&OF_RECORD) {
+        return object.into();
+    }
+    let mut totals = Totals::default();
+    let mut octets = (0, 0);
+    if let Ok(handle) = api.broker.vhost(&vhost.name) {
+        totals = total(api, &handle);
+        octets = handle.traffic().octets();
+    }
     let key = format!("vhost {}", vhost.name);
     totals.put_into(api, request, &key, &mut object);
     let octets = [("recv_oct", octets.0), ("send_oct", octets.1)];

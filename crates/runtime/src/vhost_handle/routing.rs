@@ -17,7 +17,11 @@ use leveret_wire::{
 };
 
 use super::VhostHandle;
-use crate::{firehose::PublishedBy, queue_handle::QueueHandle, traffic::TrafficCounts};
+use crate::{
+    firehose::PublishedBy,
+    queue_handle::QueueHandle,
+    traffic::{ExchangeCounts, TrafficCounts},
+};
 
 impl VhostHandle {
     /// Publishes a message that came by no connection; `false` when no queue takes it. Returns once it is stored,
@@ -63,10 +67,16 @@ impl VhostHandle {
         };
         let mut is_routed = false;
         let targets = (found.held_by.len() + found.queues.len()) as u64;
-        self.exchange_traffic(&exchange).add(1, targets);
+        let drop_unroutable = u64::from(targets == 0);
+        self.exchange_traffic(&exchange).add(&ExchangeCounts {
+            publish_in: 1,
+            publish_out: targets,
+            drop_unroutable,
+            ..ExchangeCounts::default()
+        });
         self.traffic.add(&TrafficCounts {
             publish: 1,
-            drop_unroutable: u64::from(targets == 0),
+            drop_unroutable,
             ..TrafficCounts::default()
         });
         for Hold { delay, wait, .. } in &found.held_by {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leveret_runtime::{Broker, ExchangeTraffic, Sizes, Traffic, TrafficCounts};
+use leveret_runtime::{Broker, ExchangeCounts, ExchangeTraffic, Sizes, Traffic, TrafficCounts};
 use leveret_wire::value::ShortString;
 
 /// Counts of one connection's publishes that nobody was told of yet. Only who publishes has one.
@@ -22,18 +22,17 @@ struct Counted {
     version: u64,
     name: ShortString,
     traffic: Arc<ExchangeTraffic>,
-    publish_in: u64,
-    publish_out: u64,
+    counts: ExchangeCounts,
 }
 
 impl Tally {
-    /// A publish to this exchange of this version of its vhost goes on to so many queues; `find` is asked for
-    /// an exchange that is not the last one.
+    /// A publish to this exchange of this version of its vhost goes on to so many queues, and is to be confirmed or
+    /// not; `find` is asked for an exchange that is not the last one.
     pub(super) fn count_exchange(
         &mut self,
         version: u64,
         name: &ShortString,
-        targets: usize,
+        (targets, is_confirmed): (usize, bool),
         find: impl FnOnce() -> Arc<ExchangeTraffic>,
     ) {
         let is_known = |known: &Counted| known.version == version && known.name == *name;
@@ -43,13 +42,24 @@ impl Tally {
                 version,
                 name: name.detach(),
                 traffic: find(),
-                publish_in: 0,
-                publish_out: 0,
+                counts: ExchangeCounts::default(),
             });
         }
-        if let Some(counted) = &mut self.exchange {
-            counted.publish_in += 1;
-            counted.publish_out += targets as u64;
+        if let Some(Counted { counts, .. }) = &mut self.exchange {
+            counts.publish_in += 1;
+            counts.publish_out += targets as u64;
+            counts.confirm += u64::from(is_confirmed);
+        }
+    }
+
+    /// The publish that was counted last reaches no queue, and goes back or not.
+    pub(super) fn count_unroutable(&mut self, is_returned: bool) {
+        let (returned, dropped) = (u64::from(is_returned), u64::from(!is_returned));
+        self.counts.return_unroutable += returned;
+        self.counts.drop_unroutable += dropped;
+        if let Some(Counted { counts, .. }) = &mut self.exchange {
+            counts.return_unroutable += returned;
+            counts.drop_unroutable += dropped;
         }
     }
 
@@ -64,11 +74,7 @@ impl Tally {
 
     fn end_exchange(&mut self) {
         if let Some(counted) = &mut self.exchange {
-            let publish_in = std::mem::take(&mut counted.publish_in);
-            let publish_out = std::mem::take(&mut counted.publish_out);
-            if publish_in > 0 {
-                counted.traffic.add(publish_in, publish_out);
-            }
+            counted.traffic.add(&std::mem::take(&mut counted.counts));
         }
     }
 }
