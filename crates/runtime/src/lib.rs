@@ -85,3 +85,4 @@ pub use leveret_core::{
     record::HashAlgorithm,
 };
 pub use leveret_oauth::{ProviderId, Token, TokenError};
+pub use leveret_store::CommitError;

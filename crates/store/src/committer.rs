@@ -21,6 +21,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -33,7 +34,7 @@ use rocksdb::{ErrorKind, FlushOptions};
 use crate::{
     batch::{Batch, Families},
     directory::Directory,
-    error::CommitError,
+    error::{CommitError, Obstacle},
     mark,
     options::SyncMode,
     reclaim::Reclaimer,
@@ -87,7 +88,19 @@ pub struct Counters {
 /// marked as cleanly stopped.
 pub struct Committer<P> {
     shared: Arc<Shared<P>>,
-    thread: Mutex<Option<JoinHandle<Result<(), CommitError>>>>,
+    thread: Mutex<Option<CommitterThread>>,
+}
+
+struct CommitterThread {
+    handle: JoinHandle<()>,
+    end: Receiver<End>,
+}
+
+/// What the thread tells of its end.
+enum End {
+    /// All that was sent is on the disk, and so is the mark of a clean stop. What is still done spares the next start some work.
+    Kept,
+    Over(Result<(), CommitError>),
 }
 
 struct Shared<P> {
@@ -146,13 +159,19 @@ impl<P: Send + 'static> Committer<P> {
             rows: AtomicU64::new(0),
             cancelled: AtomicU64::new(0),
         });
-        let thread = thread::Builder::new().name("committer".to_owned()).spawn({
+        let (to_owner, end) = channel();
+        let handle = thread::Builder::new().name("committer".to_owned()).spawn({
             let shared = Arc::clone(&shared);
-            move || run(Writer::new(store, shared, write_side, released), failed)
+            move || {
+                let writer = Writer::new(store, shared, write_side, released, to_owner.clone());
+                let result = run(writer, failed);
+                // An owner that lost patience has gone.
+                let _ = to_owner.send(End::Over(result));
+            }
         })?;
         Ok(Self {
             shared,
-            thread: Mutex::new(Some(thread)),
+            thread: Mutex::new(Some(CommitterThread { handle, end })),
         })
     }
 
@@ -249,24 +268,47 @@ impl<P: Send + 'static> Committer<P> {
 
     /// Commits everything that waits, syncs, marks the store as cleanly stopped, and ends the thread.
     ///
+    /// A disk that does not answer is waited for as long as `patience`. Then the thread is left behind: it ends, and lets go of
+    /// the store, when the system lets go of it, and takes up nothing more.
+    ///
     /// # Errors
     ///
-    /// What ended the thread, if it failed before or on the way; `failed` was told too.
-    pub fn stop(&self) -> Result<(), CommitError> {
+    /// What ended the thread, if it failed before or on the way; `failed` was told too. [`CommitError::Unanswered`] when
+    /// patience was lost, of which `failed` is told nothing.
+    pub fn stop(&self, patience: Duration) -> Result<(), CommitError> {
         self.shared.inbox.order_stop();
-        let thread = self.thread.lock().take();
-        thread.map_or(Ok(()), |thread| {
-            thread.join().unwrap_or_else(|panic| Err(panicked(&*panic)))
-        })
+        let Some(CommitterThread { handle, end }) = self.thread.lock().take() else {
+            return Ok(());
+        };
+        let asked = Instant::now();
+        let mut is_kept = false;
+        let result = loop {
+            match end.recv_timeout(patience.saturating_sub(asked.elapsed())) {
+                Ok(End::Kept) => is_kept = true,
+                Ok(End::Over(result)) => break result,
+                // Nothing of it is needed any more.
+                Err(RecvTimeoutError::Timeout) if is_kept => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.shared.inbox.order_abandon();
+                    return Err(CommitError::Unanswered { patience });
+                }
+                // Only by a panic outside of what is caught; joining tells it.
+                Err(RecvTimeoutError::Disconnected) => break Ok(()),
+            }
+        };
+        match handle.join() {
+            Ok(()) => result,
+            Err(panic) => Err(panicked(&*panic)),
+        }
     }
 }
 
 impl<P> Drop for Committer<P> {
     fn drop(&mut self) {
-        if let Some(thread) = self.thread.lock().take() {
+        if let Some(CommitterThread { handle, .. }) = self.thread.lock().take() {
             self.shared.inbox.order_abandon();
             // What it failed with was told to `failed`.
-            let _ = thread.join();
+            let _ = handle.join();
         }
     }
 }
@@ -290,6 +332,8 @@ fn run<P, R: FnMut(&mut Vec<P>)>(
     if let Err(error) = &result {
         failed(error.clone());
     }
+    // Before anybody is told that it is over: the store may be closed by it.
+    drop(writer);
     result
 }
 
@@ -319,10 +363,17 @@ struct Writer<P, R> {
     /// When it is quiet, if nothing comes until then.
     rest_due: Option<Instant>,
     reclaimer: Reclaimer,
+    owner: Sender<End>,
 }
 
 impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
-    fn new(store: Arc<Store>, shared: Arc<Shared<P>>, write_side: WriteSide, released: R) -> Self {
+    fn new(
+        store: Arc<Store>,
+        shared: Arc<Shared<P>>,
+        write_side: WriteSide,
+        released: R,
+        owner: Sender<End>,
+    ) -> Self {
         let newest = write_side.newest_commit;
         let mut reclaimer = Reclaimer::new(Arc::clone(&store));
         reclaimer.free(&write_side.dropped);
@@ -344,6 +395,7 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
             mark_due: None,
             rest_due,
             reclaimer,
+            owner,
         }
     }
 
@@ -563,7 +615,12 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
         match mark::write(dir, self.synced) {
             Ok(()) => self.marked = self.synced,
             // An older mark stays true. The next sync tries again.
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+                ) =>
+            {
                 tracing::warn!(%error, "no space for the mark of the newest synced commit");
             }
             Err(error) => {
@@ -626,8 +683,14 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
                 dir: directory.path().to_owned(),
                 reason: error.into_string(),
             },
-            _ => CommitError::Write {
-                reason: error.into_string(),
+            _ => match Obstacle::of(&error) {
+                Some(obstacle) => CommitError::Obstacle {
+                    obstacle,
+                    reason: error.into_string(),
+                },
+                None => CommitError::Write {
+                    reason: error.into_string(),
+                },
             },
         }
     }
@@ -643,6 +706,8 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
             .mark_clean_stop(Families::of(self.store.db()), self.next_commit);
         self.write(true)?;
         self.write_mark()?;
+        // Who lost patience is not there to be told.
+        let _ = self.owner.send(End::Kept);
         // The stop is on the disk by now; this spares the next start some work.
         if self.is_worth_a_flush() {
             let mut options = FlushOptions::default();
@@ -656,7 +721,7 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
     }
 }
 
-/// RocksDB passes the kind of an error on as text only.
+/// The one obstacle behind which RocksDB goes on without being opened anew.
 fn is_no_space(error: &rocksdb::Error) -> bool {
-    error.kind() == ErrorKind::IOError && error.as_ref().contains("No space left on device")
+    Obstacle::of(error) == Some(Obstacle::NoSpace)
 }

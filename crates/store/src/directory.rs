@@ -22,6 +22,8 @@ const FORMAT_FILE: &str = "format";
 const FORMAT_TEXT: &str = "leveret data, format ";
 pub(crate) const ROCKSDB: &str = "rocksdb";
 pub(crate) const SIDE_FILE: &str = "synced";
+/// A repaired database that is to take the place of the damaged one.
+pub(crate) const REPAIRED: &str = "rocksdb.new";
 
 /// Names that say nothing about whose the directory is: what an aborted first start leaves, and what a new file system
 /// brings.
@@ -63,6 +65,7 @@ impl Directory {
     /// Takes a directory that a broker has made; changes nothing else in it.
     pub(crate) fn claim_existing(path: &Path) -> Result<Self, OpenError> {
         if !path.join(ROCKSDB).is_dir() {
+            refuse_half_repaired(path)?;
             return Err(OpenError::NoData {
                 dir: path.to_owned(),
             });
@@ -158,6 +161,7 @@ fn refuse_foreign(path: &Path) -> Result<(), OpenError> {
     if has(ROCKSDB) && [LOCK, FORMAT_FILE, SIDE_FILE].into_iter().any(has) {
         return Ok(());
     }
+    refuse_half_repaired(path)?;
     let entries = fs::read_dir(path).map_err(|source| file_error("read", path, source))?;
     for entry in entries {
         let name = entry
@@ -170,6 +174,16 @@ fn refuse_foreign(path: &Path) -> Result<(), OpenError> {
                 found: found.into_owned(),
             });
         }
+    }
+    Ok(())
+}
+
+/// Neither the damaged database nor the repaired one is in its place.
+fn refuse_half_repaired(path: &Path) -> Result<(), OpenError> {
+    if path.join(REPAIRED).exists() && !path.join(ROCKSDB).exists() {
+        return Err(OpenError::RepairCutOff {
+            dir: path.to_owned(),
+        });
     }
     Ok(())
 }
@@ -194,7 +208,7 @@ fn parents_of_missing(path: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn take_lock(dir: &Path) -> Result<File, OpenError> {
+pub(crate) fn take_lock(dir: &Path) -> Result<File, OpenError> {
     let path = dir.join(LOCK);
     let mut file = OpenOptions::new()
         .read(true)

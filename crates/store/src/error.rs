@@ -1,6 +1,6 @@
 //! What can go wrong with a store, and how far it reaches.
 
-use std::{io, path::PathBuf};
+use std::{io, path::PathBuf, time::Duration};
 
 use leveret_core::ids::{QueueId, Seq};
 use rocksdb::ErrorKind;
@@ -64,6 +64,21 @@ pub enum OpenError {
         /// A name that was found there.
         found: String,
     },
+    /// A repair was cut off before what it made was in its place.
+    #[error(
+        "a repair of {} was cut off; `leveret repair {}` begins it again, and nothing is lost",
+        dir.display(), dir.display()
+    )]
+    RepairCutOff {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// Whoever wanted it opened does not want it any more. What is stored is as it was.
+    #[error("{} was not opened: that was called off", dir.display())]
+    CalledOff {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// There is nothing to look at or to repair.
     #[error("{} holds no data of this broker", dir.display())]
     NoData {
@@ -102,6 +117,16 @@ pub enum OpenError {
         path: PathBuf,
         /// What the system said.
         source: io::Error,
+    },
+    /// Nothing is wrong with the data, but nothing can be written where they are.
+    #[error("the database in {} cannot be opened: {obstacle}. Its data are as they were ({reason})", dir.display())]
+    Obstacle {
+        /// The directory.
+        dir: PathBuf,
+        /// What has to be cleared away.
+        obstacle: Obstacle,
+        /// RocksDB's words.
+        reason: String,
     },
     /// RocksDB refused.
     #[error(
@@ -195,6 +220,70 @@ impl ReadError {
     }
 }
 
+/// What keeps files from being written although nothing is broken. Somebody has to clear it away.
+///
+/// Of all of them only a full disk is waited for: behind the others RocksDB takes no more writes until it is opened anew,
+/// so the process ends, and the next start finds everything confirmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The file system is full.
+    NoSpace,
+    /// The user, the group or the project may not have more of it.
+    Quota,
+    /// A file may not become larger.
+    FileSize,
+    /// Nothing may be changed there.
+    ReadOnly,
+}
+
+impl Obstacle {
+    const ALL: [Self; 4] = [Self::NoSpace, Self::Quota, Self::FileSize, Self::ReadOnly];
+
+    /// RocksDB passes the kind of an error on as text only.
+    pub(crate) fn of(error: &rocksdb::Error) -> Option<Self> {
+        if error.kind() != ErrorKind::IOError {
+            return None;
+        }
+        Self::in_words(error.as_ref())
+    }
+
+    fn in_words(text: &str) -> Option<Self> {
+        // At the end, or of what RocksDB knows a name for, at the beginning: what stands between are names of files.
+        let text = text.trim_end();
+        let known = text.strip_prefix("IO error: ").unwrap_or(text);
+        let is_it = |obstacle: &Self| {
+            let words = obstacle.words_of_the_system();
+            text.ends_with(words) || known.starts_with(words)
+        };
+        Self::ALL.into_iter().find(is_it)
+    }
+
+    /// The same on every system there is, and in no other language: nobody here sets a locale.
+    const fn words_of_the_system(self) -> &'static str {
+        match self {
+            Self::NoSpace => "No space left on device",
+            Self::Quota => "Disk quota exceeded",
+            Self::FileSize => "File too large",
+            Self::ReadOnly => "Read-only file system",
+        }
+    }
+}
+
+impl std::fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NoSpace => "the disk is full; make room",
+            Self::Quota => "the quota of disk space is used up; make room or raise it",
+            Self::FileSize => {
+                "a file has reached the limit on the size of files; raise it (ulimit -f, LimitFSIZE)"
+            }
+            Self::ReadOnly => {
+                "the file system can only be read; mount it for writing, and ask the system's log why it is not"
+            }
+        })
+    }
+}
+
 /// Why the committer ended. No promise was released after it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
@@ -213,6 +302,20 @@ pub enum CommitError {
     Damaged {
         /// The directory.
         dir: PathBuf,
+        /// RocksDB's words.
+        reason: String,
+    },
+    /// The disk did not answer when the broker was to stop. Nothing of what it owes was promised.
+    #[error("the disk has not answered for {} s", patience.as_secs())]
+    Unanswered {
+        /// How long it was waited for.
+        patience: Duration,
+    },
+    /// Something keeps the store from being written that somebody else has to clear away.
+    #[error("{obstacle}, then start again: nothing that was confirmed is lost ({reason})")]
+    Obstacle {
+        /// What.
+        obstacle: Obstacle,
         /// RocksDB's words.
         reason: String,
     },
@@ -236,4 +339,39 @@ pub enum CommitError {
         /// The panic's message.
         reason: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_obstacle_is_told_from_what_is_broken_by_the_last_words() {
+        let appending = "IO error: While appending to file: /data/000012.log: ";
+        for (words, obstacle) in [
+            ("No space left on device", Some(Obstacle::NoSpace)),
+            ("Disk quota exceeded", Some(Obstacle::Quota)),
+            ("File too large", Some(Obstacle::FileSize)),
+            ("Read-only file system", Some(Obstacle::ReadOnly)),
+            ("Input/output error", None),
+            ("File too large/000001.sst: Input/output error", None),
+        ] {
+            let text = format!("{appending}{words}");
+            assert_eq!(Obstacle::in_words(&text), obstacle, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_words_of_an_obstacle_are_those_of_this_system() {
+        for (obstacle, number) in [
+            (Obstacle::NoSpace, rustix::io::Errno::NOSPC),
+            (Obstacle::Quota, rustix::io::Errno::DQUOT),
+            (Obstacle::FileSize, rustix::io::Errno::FBIG),
+            (Obstacle::ReadOnly, rustix::io::Errno::ROFS),
+        ] {
+            let text = io::Error::from(number).to_string();
+            let words = obstacle.words_of_the_system();
+            assert!(text.starts_with(words), "{text}: {words}");
+        }
+    }
 }

@@ -43,9 +43,9 @@ mod store;
 mod table;
 
 pub use committer::{Committer, Counters, Progress};
-pub use error::{CommitError, Damage, MissingCommits, OpenError, ReadError};
+pub use error::{CommitError, Damage, MissingCommits, Obstacle, OpenError, ReadError};
 pub use forget::forget;
-pub use options::{Options, SyncMode};
+pub use options::{CallOff, Options, SyncMode};
 pub use recovery::{AttemptsByQueue, Recovered, RecoveryReport};
 pub use repair::{Repaired, repair};
 pub use schema::FORMAT;

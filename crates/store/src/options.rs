@@ -1,6 +1,12 @@
 //! What an operator can choose about the store.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 /// When a commit counts as kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,6 +50,29 @@ impl SyncMode {
     }
 }
 
+/// A word to whoever opens a store: it is not wanted any more. All copies are the same word.
+#[derive(Debug, Clone, Default)]
+pub struct CallOff(Arc<AtomicBool>);
+
+impl CallOff {
+    /// From now on openings end at their next step, with [`crate::OpenError::CalledOff`].
+    pub fn say(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_said(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+impl PartialEq for CallOff {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_said() == other.is_said()
+    }
+}
+
+impl Eq for CallOff {}
+
 /// How a store is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -59,6 +88,8 @@ pub struct Options {
     pub background_bytes_per_second: u64,
     /// Start although commits are missing that were on disk once. For one start, after a copy was made.
     pub accept_missing_commits: bool,
+    /// How the opening is told to end.
+    pub call_off: CallOff,
 }
 
 /// The part of the memory limit for cached blocks and unflushed writes.
@@ -98,6 +129,7 @@ impl Default for Options {
             // About a third of what a modest SSD writes.
             background_bytes_per_second: 128 << 20,
             accept_missing_commits: false,
+            call_off: CallOff::default(),
         }
     }
 }

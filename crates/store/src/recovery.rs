@@ -20,7 +20,7 @@ use rocksdb::{DB, Env, ErrorKind, WriteBatch, WriteOptions};
 use crate::{
     batch::{Batch, Families, now_millis},
     directory::{Directory, file_error},
-    error::{Damage, MissingCommits, OpenError},
+    error::{Damage, MissingCommits, Obstacle, OpenError},
     key::{Kind, commit_key, number_of_key, place_of_attempts_key},
     mark,
     options::Options,
@@ -133,6 +133,7 @@ pub(crate) fn open(dir: &Path, options: &Options) -> Result<(Store, Recovered), 
     let began = Instant::now();
     let directory = Directory::claim(dir)?;
     let synced = read_mark(&directory, options)?;
+    go_on(directory.path(), options)?;
     let opened = schema::open(&directory.rocksdb(), options, None)
         .map_err(|error| database_error(directory.path(), error))?;
     load(began, opened, Some(directory), synced, options)
@@ -170,11 +171,18 @@ fn load(
             .as_ref()
             .map_or_else(|| Path::new(IN_MEMORY), Directory::path),
     };
+    let go_on = || go_on(loading.dir, options);
+    go_on()?;
     let mut newest = loading.check_commits(synced, options)?;
+    go_on()?;
     let mut recovered = loading.load_meta()?;
+    go_on()?;
     let held = loading.load_states(&mut recovered.queues, &recovered.exchanges)?;
+    go_on()?;
     let attempts = loading.load_attempts()?;
     let dropped = loading.dropped()?;
+    // Behind this the store counts as begun.
+    go_on()?;
     // Those that ended with the process had their numbers given, but not written down.
     if let Some(last) = dropped.iter().max() {
         recovered.next_queue_id = recovered.next_queue_id.max(QueueId::new(last.get() + 1));
@@ -242,6 +250,16 @@ fn load(
     ))
 }
 
+/// Ends an opening that was called off. Nothing was written by then but what RocksDB writes by itself.
+fn go_on(dir: &Path, options: &Options) -> Result<(), OpenError> {
+    if options.call_off.is_said() {
+        return Err(OpenError::CalledOff {
+            dir: dir.to_owned(),
+        });
+    }
+    Ok(())
+}
+
 pub(crate) fn read_mark(directory: &Directory, options: &Options) -> Result<u64, OpenError> {
     match mark::read(directory.path()) {
         Ok(synced) => Ok(synced.unwrap_or(0)),
@@ -270,6 +288,14 @@ pub(crate) fn database_error(dir: &Path, error: rocksdb::Error) -> OpenError {
             reason: error.into_string(),
         };
         return OpenError::MissingCommits { dir, missing };
+    }
+    if let Some(obstacle) = Obstacle::of(&error) {
+        let reason = error.into_string();
+        return OpenError::Obstacle {
+            dir,
+            obstacle,
+            reason,
+        };
     }
     OpenError::Database {
         dir,

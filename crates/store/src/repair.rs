@@ -7,7 +7,8 @@
 //!   rocksdb.new      ── renamed ──────────────────▶ rocksdb
 //! ```
 //!
-//! Nothing is ever written to what is damaged, so that a repair may be broken off and begun again. Every row that is left
+//! Nothing is ever written to what is damaged, so that a repair may be broken off anywhere and begun again: one that was cut off
+//! between the two renames has its first one undone. Until then no broker starts here. Every row that is left
 //! behind is named. Counters are counted anew; all messages count as possibly delivered. Messages whose queue has no
 //! row any more get a queue named `recovered.` and its number.
 
@@ -31,7 +32,7 @@ use rocksdb::{DB, WriteBatch, WriteOptions};
 
 use crate::{
     batch::now_millis,
-    directory::{Directory, ROCKSDB, file_error},
+    directory::{Directory, REPAIRED, ROCKSDB, file_error, take_lock},
     error::OpenError,
     key::{Kind, Place, attempts_key, commit_key, number_of_key, place_of_attempts_key, queue_key},
     mark,
@@ -52,6 +53,9 @@ const BATCH_BYTES: usize = 4 << 20;
 
 /// Rows that are named one by one; the rest is counted.
 const NAMED_MAX: usize = 100;
+
+/// What a database is called that was repaired, the first time.
+const PUT_ASIDE: &str = "rocksdb.damaged";
 
 /// What a repair found. Its text has a line for each thing an operator has to know.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -107,14 +111,26 @@ impl Repaired {
 ///
 /// When the directory is in use or is none of ours, when RocksDB cannot read it at all, or when there is no space for the copy.
 pub fn repair(dir: &Path, options: &Options) -> Result<Repaired, OpenError> {
-    let directory = Directory::claim_existing(dir)?;
+    repair_in_steps(dir, options, &mut || Ok(()))
+}
+
+/// `step` is called wherever something has changed in the directory; what it refuses is what a cut looks like.
+fn repair_in_steps(
+    dir: &Path,
+    options: &Options,
+    step: &mut dyn FnMut() -> Result<(), OpenError>,
+) -> Result<Repaired, OpenError> {
+    let directory = claim(dir)?;
+    step()?;
     let old = directory.rocksdb();
-    let (new, links) = (dir.join("rocksdb.new"), dir.join("rocksdb.links"));
+    let (new, links) = (dir.join(REPAIRED), dir.join("rocksdb.links"));
     for left in [&new, &links].into_iter().filter(|path| path.exists()) {
         // Of a repair that was broken off.
         fs::remove_dir_all(left).map_err(|source| file_error("remove", left, source))?;
+        step()?;
     }
     link_files(&old, &links)?;
+    step()?;
     let failed = |error| database_error(dir, error);
     let mut found = Repaired::default();
     let from = schema::open_damaged(&links, options, Reading::PastDamage).or_else(|error| {
@@ -129,6 +145,7 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repaired, OpenError> {
         )),
     }
     let to = schema::open(&new, options, None).map_err(failed)?;
+    step()?;
     let mut repair = Repair {
         from: &from.db,
         to: &to.db,
@@ -152,15 +169,44 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repaired, OpenError> {
     let mut found = repair.found;
     drop(from);
     drop(to);
+    step()?;
     fs::remove_dir_all(&links).map_err(|source| file_error("remove", &links, source))?;
+    step()?;
 
-    found.put_aside = free_name(dir);
+    // The new one is whole on the disk, under its name, before the old one loses its own.
+    sync(dir)?;
+    found.put_aside = put_aside_name(dir, newest_put_aside(dir)? + 1);
     fs::rename(&old, &found.put_aside).map_err(|source| file_error("rename", &old, source))?;
+    step()?;
     fs::rename(&new, &old).map_err(|source| file_error("rename", &new, source))?;
+    step()?;
+    sync(dir)?;
+    Ok(found)
+}
+
+/// Takes the directory; after a repair that was cut off between its two renames as it was before.
+fn claim(dir: &Path) -> Result<Directory, OpenError> {
+    let cut_off = match Directory::claim_existing(dir) {
+        Err(error @ OpenError::RepairCutOff { .. }) => error,
+        claimed => return claimed,
+    };
+    let newest = newest_put_aside(dir)?;
+    if newest == 0 {
+        return Err(cut_off);
+    }
+    // Nobody else may be at it, and claiming needs what is missing.
+    let lock = take_lock(dir)?;
+    let (aside, old) = (put_aside_name(dir, newest), dir.join(ROCKSDB));
+    fs::rename(&aside, &old).map_err(|source| file_error("rename", &aside, source))?;
+    sync(dir)?;
+    drop(lock);
+    Directory::claim_existing(dir)
+}
+
+fn sync(dir: &Path) -> Result<(), OpenError> {
     File::open(dir)
         .and_then(|entries| entries.sync_all())
-        .map_err(|source| file_error("sync", dir, source))?;
-    Ok(found)
+        .map_err(|source| file_error("sync", dir, source))
 }
 
 /// Logs of less than this hold no commit.
@@ -199,15 +245,32 @@ fn link_files(from: &Path, to: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Where nothing is yet.
-fn free_name(dir: &Path) -> PathBuf {
-    let mut name = dir.join(format!("{ROCKSDB}.damaged"));
-    let mut number = 2;
-    while name.exists() {
-        name = dir.join(format!("{ROCKSDB}.damaged.{number}"));
-        number += 1;
+/// What is put aside, from 1.
+fn put_aside_name(dir: &Path, number: u64) -> PathBuf {
+    match number {
+        1 => dir.join(PUT_ASIDE),
+        _ => dir.join(format!("{PUT_ASIDE}.{number}")),
     }
-    name
+}
+
+/// The number of what was put aside last; 0 if there is nothing. Somebody may have removed older ones.
+fn newest_put_aside(dir: &Path) -> Result<u64, OpenError> {
+    let mut newest = 0;
+    for entry in fs::read_dir(dir).map_err(|source| file_error("read", dir, source))? {
+        let name = entry
+            .map_err(|source| file_error("read", dir, source))?
+            .file_name();
+        let number = match name.to_str().and_then(|name| name.strip_prefix(PUT_ASIDE)) {
+            Some("") => 1,
+            Some(rest) => rest
+                .strip_prefix('.')
+                .and_then(|number| number.parse().ok())
+                .unwrap_or(0),
+            None => 0,
+        };
+        newest = newest.max(number);
+    }
+    Ok(newest)
 }
 
 struct Repair<'a> {
@@ -647,7 +710,16 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+
+    use leveret_core::{
+        ids::Timestamp,
+        message::{Message, MessageParts},
+        record::{MetaChange, Write},
+    };
+
     use super::*;
+    use crate::{Committer, Store};
 
     #[test]
     fn a_position_is_the_key_of_its_place() {
@@ -657,5 +729,105 @@ mod tests {
             seq: Seq::new(0x0304),
         };
         assert_eq!(Position::of(place).key(), place.key());
+    }
+
+    /// A queue with three messages, and a crash.
+    fn stored() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (store, _) = Store::open(dir.path(), &Options::default()).expect("it opens");
+        let (to_test, released) = channel();
+        let tell = move |promises: &mut Vec<()>| {
+            promises.clear();
+            let _ = to_test.send(());
+        };
+        let committer = Committer::start(store, tell, |_| {}).expect("a thread");
+        let queue = QueueId::new(1);
+        let record = QueueRecord {
+            id: queue,
+            vhost: ShortString::from_static("/"),
+            name: ShortString::from_static("jobs"),
+            durable: true,
+            exclusive_to: None,
+            auto_delete: false,
+            queue_type: QueueType::Classic,
+            arguments: FieldTable::new(),
+        };
+        let mut writes = vec![Write::Meta(MetaChange::PutQueue(record))];
+        writes.extend((0..3).map(|seq| Write::Put {
+            queue,
+            priority: 0,
+            seq: Seq::new(seq),
+            enqueued_at: Timestamp::new(1),
+            due: Timestamp::NEVER,
+            message: Message::new(MessageParts {
+                exchange: b"",
+                routing_key: b"jobs",
+                properties: &[0, 0],
+                body: "body".into(),
+                persistent: true,
+                priority: None,
+            }),
+        }));
+        committer.send(&mut writes, &mut vec![()], true);
+        released.recv().expect("stored");
+        dir
+    }
+
+    fn cut() -> OpenError {
+        OpenError::NoData {
+            dir: PathBuf::from("cut off here"),
+        }
+    }
+
+    #[test]
+    fn a_repair_that_is_cut_off_anywhere_is_begun_again_and_loses_nothing() {
+        let options = Options::default();
+        let mut cuts = 0;
+        loop {
+            let dir = stored();
+            let mut left = cuts;
+            let done = repair_in_steps(dir.path(), &options, &mut || {
+                left -= 1;
+                if left < 0 { Err(cut()) } else { Ok(()) }
+            });
+            let is_done = done.is_ok();
+            if !is_done && !dir.path().join(ROCKSDB).exists() {
+                let refused = Store::open(dir.path(), &options).expect_err("half a repair");
+                assert!(
+                    matches!(refused, OpenError::RepairCutOff { .. }),
+                    "cut {cuts}: {refused}"
+                );
+            }
+            let again = repair(dir.path(), &options).unwrap_or_else(|error| {
+                panic!("after a cut at step {cuts}: {error}");
+            });
+            assert_eq!((again.queues, again.messages), (1, 3), "cut {cuts}");
+            assert!(again.put_aside.is_dir(), "cut {cuts}");
+            assert!(!dir.path().join(REPAIRED).exists(), "cut {cuts}");
+            let (_store, recovered) = Store::open(dir.path(), &options).expect("it starts");
+            assert_eq!(recovered.queues[0].1.messages, 3, "cut {cuts}");
+            if is_done {
+                break;
+            }
+            cuts += 1;
+        }
+        assert!(cuts >= 7, "only {cuts} places to be cut off at");
+    }
+
+    #[test]
+    fn what_was_put_aside_last_has_the_highest_number() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let newest = || newest_put_aside(dir.path()).expect("readable");
+        assert_eq!(newest(), 0);
+        for (name, number) in [
+            ("rocksdb.damaged", 1),
+            ("rocksdb.damaged.old", 1),
+            ("rocksdb.damaged.10", 10),
+            ("rocksdb.damaged.9", 10),
+        ] {
+            fs::create_dir(dir.path().join(name)).expect("made");
+            assert_eq!(newest(), number, "{name}");
+        }
+        assert!(put_aside_name(dir.path(), 10).exists());
     }
 }

@@ -6,16 +6,17 @@ mod common;
 use std::{
     sync::{Arc, mpsc::channel},
     thread,
+    time::Duration,
 };
 
 use common::{
-    Broker, QUEUE, crash_copy, data_dir, forget, put, put_in, put_queue, state, state_of,
+    Broker, PATIENCE, QUEUE, crash_copy, data_dir, forget, put, put_in, put_queue, state, state_of,
 };
 use leveret_core::{
     ids::{QueueId, Seq},
     record::QueueState,
 };
-use leveret_store::{Committer, Options, Progress, Store, SyncMode};
+use leveret_store::{CommitError, Committer, OpenError, Options, Progress, Store, SyncMode};
 
 #[test]
 fn promises_come_back_in_the_order_they_were_sent() {
@@ -97,7 +98,7 @@ fn units_that_wait_together_share_a_batch_and_a_sync() {
         (counters.commits, counters.syncs, counters.cancelled),
         (2, 2, 1)
     );
-    committer.stop().unwrap();
+    committer.stop(PATIENCE).unwrap();
 }
 
 #[test]
@@ -255,7 +256,7 @@ fn without_sync_nothing_is_synced_but_the_stop() {
 fn in_interval_mode_promises_do_not_wait_for_the_sync() {
     let dir = data_dir();
     // Longer than any test: the sync after it never comes.
-    let sync = SyncMode::Interval(std::time::Duration::from_secs(3600));
+    let sync = SyncMode::Interval(Duration::from_secs(3600));
     let mut broker = Broker::open_with(
         dir.path(),
         &Options {
@@ -267,7 +268,7 @@ fn in_interval_mode_promises_do_not_wait_for_the_sync() {
     assert_eq!(broker.committer.counters().syncs, 0);
     drop(broker);
 
-    let sync = SyncMode::Interval(std::time::Duration::from_millis(1));
+    let sync = SyncMode::Interval(Duration::from_millis(1));
     let mut broker = Broker::open_with(
         dir.path(),
         &Options {
@@ -363,7 +364,50 @@ fn fm34_a_panic_on_the_thread_is_a_failure_and_releases_nothing_more() {
     let (mut writes, mut promises) = (vec![put(2, "two")], vec![2]);
     committer.send(&mut writes, &mut promises, true);
     assert!(writes.is_empty() && promises.is_empty());
-    assert!(committer.stop().is_err());
+    assert!(committer.stop(PATIENCE).is_err());
+}
+
+#[test]
+fn a_stop_waits_no_longer_than_it_is_told_for_a_commit_that_does_not_end() {
+    let dir = data_dir();
+    let (store, _) = Store::open(dir.path(), &Options::default()).unwrap();
+    let (entered, has_entered) = channel();
+    let (go_on, may_go_on) = channel::<()>();
+    let committer = Committer::start(
+        store,
+        move |promises: &mut Vec<u64>| {
+            entered.send(std::mem::take(promises)).unwrap();
+            may_go_on.recv().unwrap();
+        },
+        |error| panic!("{error}"),
+    )
+    .unwrap();
+    committer.send(&mut vec![put(0, "first")], &mut vec![0], true);
+    assert_eq!(has_entered.recv().unwrap(), [0]);
+    // The thread is at it, as it would be with a disk that hangs.
+    committer.send(&mut vec![put(1, "second")], &mut vec![1], true);
+    let patience = Duration::from_millis(10);
+    assert_eq!(
+        committer.stop(patience),
+        Err(CommitError::Unanswered { patience })
+    );
+    // It takes up nothing more, and promises nothing more.
+    go_on.send(()).unwrap();
+    assert!(has_entered.recv().is_err());
+    drop(committer);
+    let again = open_when_let_go(dir.path());
+    assert!(!again.recovered.report.clean);
+    assert_eq!(again.bodies(QUEUE), ["first"]);
+}
+
+/// The thread that was left behind lets go of the directory when it is over.
+fn open_when_let_go(dir: &std::path::Path) -> Broker {
+    loop {
+        match Broker::try_open(dir, &Options::default()) {
+            Err(OpenError::Locked { .. }) => thread::yield_now(),
+            opened => return opened.unwrap(),
+        }
+    }
 }
 
 #[test]

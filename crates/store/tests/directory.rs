@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-use common::{Broker, QUEUE, data_dir, put, put_queue};
+use common::{Broker, PATIENCE, QUEUE, data_dir, put, put_queue};
 use leveret_store::{FORMAT, OpenError, Options, Store};
 
 #[track_caller]
@@ -42,7 +42,7 @@ fn the_lock_outlives_the_committer() {
     let Broker {
         committer, store, ..
     } = Broker::open(dir.path());
-    committer.stop().unwrap();
+    committer.stop(PATIENCE).unwrap();
     assert!(matches!(refusal(dir.path()), OpenError::Locked { .. }));
     drop(store);
     Broker::open(dir.path());

@@ -13,7 +13,7 @@ use std::{
 };
 
 use common::{Broker, QUEUE, data_dir, put};
-use leveret_store::CommitError;
+use leveret_store::{CommitError, Obstacle};
 
 const DIR: &str = "LEVERET_TEST_DIR";
 
@@ -86,7 +86,16 @@ fn child_with_a_limit_on_file_size() {
         }
         promised += 1;
     };
-    assert!(matches!(error, CommitError::Write { .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            CommitError::Obstacle {
+                obstacle: Obstacle::FileSize,
+                ..
+            }
+        ),
+        "{error}"
+    );
     assert!((1..40).contains(&promised), "{promised}");
     broker.send([put(100, "too late")], 100, true);
     assert_eq!(broker.try_released(), None);

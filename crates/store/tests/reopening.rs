@@ -9,7 +9,8 @@ use std::{
 };
 
 use common::{
-    Broker, QUEUE, crash_copy, data_dir, log_files, put, put_queue, queue_record, short, state_of,
+    Broker, QUEUE, crash_copy, data_dir, log_files, put, put_queue, queue_record, short, state,
+    state_of,
 };
 use leveret_core::{
     arguments::QueueType,
@@ -20,7 +21,7 @@ use leveret_core::{
         TopicPermissionRecord, UserRecord, VhostRecord, Write,
     },
 };
-use leveret_store::{Options, Store, SyncMode};
+use leveret_store::{OpenError, Options, Store, SyncMode};
 use leveret_wire::value::{FieldTable, FieldValue};
 use tempfile::TempDir;
 
@@ -359,6 +360,25 @@ fn a_clean_stop_does_not_hide_a_later_crash_without_writes() {
     // From here on messages may be handed out, and a kill now writes nothing more.
     let crashed = crash_copy(dir.path());
     assert!(!Broker::open(crashed.path()).recovered.report.clean);
+}
+
+#[test]
+fn an_opening_that_is_called_off_leaves_the_stop_before_it_clean() {
+    let dir = data_dir();
+    let mut broker = Broker::open(dir.path());
+    broker.commit([put_queue(QUEUE)]);
+    broker.commit([put(0, "kept"), state(1, 1)]);
+    broker.stop();
+    let options = Options::default();
+    options.call_off.say();
+    let called_off = Broker::try_open(dir.path(), &options).map(|_| ());
+    assert!(
+        matches!(called_off, Err(OpenError::CalledOff { .. })),
+        "{called_off:?}"
+    );
+    let broker = Broker::open(dir.path());
+    assert!(broker.recovered.report.clean);
+    assert_eq!(broker.bodies(QUEUE), ["kept"]);
 }
 
 #[test]

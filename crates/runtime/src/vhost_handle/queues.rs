@@ -7,7 +7,7 @@ use std::sync::{
 
 use leveret_core::{
     arguments::QueueType,
-    ids::{ConnectionId, ConsumerId, Seq},
+    ids::{ConnectionId, ConsumerId, QueueId, Seq},
     queue::{Answer, Command},
     record::{Attempts, QueueRecord, QueueState, Write, limit},
     refusal::{ObjectKind, Refusal},
@@ -110,7 +110,7 @@ impl VhostHandle {
                             .exclusive_queues
                             .entry(owner)
                             .or_default()
-                            .insert(record.id);
+                            .push(record.id);
                     }
                     churn.created.fetch_add(1, Ordering::Relaxed);
                     // Known by its number before anything can be routed to it.
@@ -150,6 +150,14 @@ impl VhostHandle {
         }
         let snapshot = self.snapshot.load();
         Ok(self.status(snapshot.usable_queue(name, connection)?))
+    }
+
+    /// The number of a queue that this connection may use.
+    #[must_use]
+    pub fn queue_id(&self, name: &ShortString, connection: ConnectionId) -> Option<QueueId> {
+        let snapshot = self.snapshot.load();
+        let record = snapshot.usable_queue(name, connection).ok()?;
+        Some(record.id)
     }
 
     /// `queue.delete`; returns once it is stored. A missing queue is fine.
@@ -294,7 +302,7 @@ impl VhostHandle {
         if let Some(owner) = record.exclusive_to
             && let Some(queues) = applier.exclusive_queues.get_mut(&owner)
         {
-            queues.remove(&record.id);
+            queues.retain(|id| *id != record.id);
         }
         let mut vhost = Vhost::clone(&self.snapshot.load());
         writes.extend(vhost.remove_queue(record).into_iter().map(Write::Meta));

@@ -1,8 +1,11 @@
 //! The committer with RocksDB in memory: all threads are counted, and opening the store as well.
 
-use std::sync::{
-    Arc,
-    mpsc::{Receiver, channel},
+use std::{
+    sync::{
+        Arc,
+        mpsc::{Receiver, channel},
+    },
+    time::Duration,
 };
 
 use gungraun::{Callgrind, EntryPoint, LibraryBenchmarkConfig, library_benchmark};
@@ -16,6 +19,7 @@ use crate::{MESSAGES, queue::message};
 
 const QUEUE: QueueId = QueueId::new(1);
 const BATCH: u64 = 100;
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Running {
     committer: Committer<u64>,
@@ -86,7 +90,7 @@ fn put_and_forget() {
     let running = start();
     running.commit(|seq| vec![put(seq)]);
     running.commit(|seq| vec![forget(seq)]);
-    running.committer.stop().expect("stopped");
+    running.committer.stop(PATIENCE).expect("stopped");
 }
 
 // Each message is acked before it was written.
@@ -95,5 +99,5 @@ fn put_and_forget() {
 fn cancelled_pairs() {
     let running = start();
     running.commit(|seq| vec![put(seq), forget(seq)]);
-    running.committer.stop().expect("stopped");
+    running.committer.stop(PATIENCE).expect("stopped");
 }

@@ -22,7 +22,7 @@ use leveret_wire::value::{FieldTable, ShortString};
 use tempfile::TempDir;
 
 /// No answer of the committer takes this long; a test that waits for it is broken, not slow.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub const QUEUE: QueueId = QueueId::new(1);
 
@@ -159,7 +159,7 @@ impl Broker {
         let Self {
             committer, store, ..
         } = self;
-        let stopped = committer.stop();
+        let stopped = committer.stop(PATIENCE);
         // Nobody else may keep the directory.
         assert_eq!(Arc::strong_count(&store), 1);
         stopped
