@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use leveret_core::{
     arguments::QueueType,
-    ids::{ChannelKey, ConnectionId, ConsumerId, HandedOut},
+    ids::{ChannelKey, ConnectionId, ConsumerId, HandedOut, QueueId},
     queue::{Command, ConsumerSettings},
     record::{BindingRecord, Destination},
     refusal::{ObjectKind, Refusal},
@@ -55,6 +55,8 @@ pub(crate) struct Calls {
     consumer_arguments: BTreeMap<ConsumerId, FieldTable>,
     /// Of the channels that consume replies, one each.
     reply_addresses: BTreeMap<ChannelKey, ReplyAddress>,
+    /// The queue of a consume or get under way. If it is given up, the session never learns what came of it.
+    asked: Option<QueueId>,
 }
 
 /// What is to be done once the answer stands in the outgoing buffer.
@@ -96,6 +98,7 @@ impl Calls {
             told_consumers: BTreeMap::new(),
             consumer_arguments: BTreeMap::new(),
             reply_addresses: BTreeMap::new(),
+            asked: None,
         }
     }
 
@@ -140,9 +143,10 @@ impl Calls {
                         consumer: cancel.consumer,
                     }]);
                 }
-                self.outbox.remove_consumer(cancel.consumer);
+                self.outbox
+                    .remove_consumers(|known| *known == cancel.consumer);
                 self.consumer_arguments.remove(&cancel.consumer);
-                self.tell_consumers_gone(cancel.consumer..=cancel.consumer);
+                self.tell_consumers_gone(|consumer| *consumer == cancel.consumer);
                 Answer::Done
             }
             Call::SharePrefetch(asked) => {
@@ -495,7 +499,8 @@ impl Calls {
             ..ConsumerSettings::default()
         };
         let outbox = self.outbox.clone();
-        match self
+        self.asked = self.open().queue_id(&consume.queue, self.id);
+        let subscribed = self
             .open()
             .subscribe(
                 &consume.queue,
@@ -504,8 +509,9 @@ impl Calls {
                 &consume.arguments,
                 outbox,
             )
-            .await
-        {
+            .await;
+        self.asked = None;
+        match subscribed {
             Ok(queue) => {
                 self.outbox.add_consumer(consumer, queue.clone());
                 if self.broker.tells_events() {
@@ -550,8 +556,11 @@ impl Calls {
         }
     }
 
-    async fn get(&self, get: &Get) -> Answer {
-        match self.open().get(&get.queue, get.channel, get.no_ack).await {
+    async fn get(&mut self, get: &Get) -> Answer {
+        self.asked = self.open().queue_id(&get.queue, self.id);
+        let got = self.open().get(&get.queue, get.channel, get.no_ack).await;
+        self.asked = None;
+        match got {
             Ok(Some((queue, got))) => Answer::Got {
                 at: HandedOut {
                     queue,

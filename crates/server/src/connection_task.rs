@@ -1,7 +1,8 @@
 //! The reading half of a connection: drives its session, submits what it stages, carries out its calls.
 
 use std::{
-    future::poll_fn,
+    fmt,
+    future::{self, poll_fn},
     ops::ControlFlow,
     pin::{Pin, pin},
     sync::Arc,
@@ -10,12 +11,14 @@ use std::{
 
 use leveret_core::ids::ConnectionId;
 use leveret_runtime::{ConnectionState, Endpoint, Outbox, Unwritten, contained, contained_task};
-use leveret_session::{CloseHow, Connection, EndReason, Input, Millis, News, Settings, Step, Tick};
+use leveret_session::{
+    Answer, Call, CloseHow, Connection, EndReason, Input, Millis, News, Settings, Step, Tick,
+};
 use leveret_wire::reply_code::ReplyCode;
 use tokio::{
     sync::watch,
     task::yield_now,
-    time::{Instant as TokioInstant, sleep_until, timeout},
+    time::{Instant as TokioInstant, sleep, sleep_until, timeout},
 };
 use tracing::{Instrument, debug, error, info, info_span};
 
@@ -35,6 +38,16 @@ const READ_BYTES_MAX: usize = 256 * 1024;
 
 /// How long the last bytes may take to leave once the reader is done.
 const LAST_WRITE_DEADLINE: Duration = Duration::from_secs(3);
+
+/// How long the disk is still waited for when nobody wants the answer any more: the client is gone, or is about to be told
+/// to go. Far more than a disk takes that is well, and less than a stop of the broker waits for its clients.
+const CALL_GRACE: Duration = Duration::from_secs(3);
+
+/// What is read ahead while a call waits, to see whether the client is still there: as much as one read may take anyway.
+const AHEAD_BYTES_MAX: usize = READ_BYTES_MAX;
+
+/// What clients are told of a stop.
+const SHUTDOWN: &str = "broker forced connection closure with reason 'shutdown'";
 
 /// What is logged of a client that goes without a close.
 const LOST: &str = "client unexpectedly closed TCP connection";
@@ -274,16 +287,12 @@ impl Reader {
                 }
                 Step::Close(how) => return ControlFlow::Break(how),
                 Step::Call(call) => {
+                    let Some((answer, afterwards)) = Box::pin(self.carry_out(call)).await? else {
+                        continue;
+                    };
                     let Self {
-                        session,
-                        stage,
-                        calls,
-                        beat,
-                        outbox,
-                        ..
+                        session, outbox, ..
                     } = self;
-                    let carried_out = Box::pin(calls.carry_out(call, stage));
-                    let (answer, afterwards) = beat.during(carried_out, session, outbox).await?;
                     let now = outbox.now();
                     outbox.with(|outgoing| session.answer(now, answer, outgoing));
                     match afterwards {
@@ -302,6 +311,71 @@ impl Reader {
                 }
             }
         }
+    }
+
+    /// Carries a call out, for as long as its answer is wanted. Without an answer the session goes on to its end.
+    async fn carry_out(
+        &mut self,
+        call: Call,
+    ) -> ControlFlow<CloseHow, Option<(Answer, Afterwards)>> {
+        let Self {
+            session,
+            stage,
+            calls,
+            beat,
+            outbox,
+            socket,
+            input,
+            stopping,
+            ..
+        } = self;
+        let mut stopping = stopping.clone();
+        let mut ahead = 0;
+        let unwanted = async {
+            let reason = tokio::select! {
+                biased;
+                () = outbox.told_to_close() => Unwanted::ToldToClose,
+                _ = stopping.changed() => Unwanted::Stopping,
+                () = hung_up(socket, input, &mut ahead) => Unwanted::Gone,
+                () = outbox.end_reached() => Unwanted::Gone,
+            };
+            sleep(CALL_GRACE).await;
+            reason
+        };
+        let work = async {
+            tokio::select! {
+                biased;
+                done = calls.carry_out(call, stage) => Ok(done),
+                reason = unwanted => Err(reason),
+            }
+        };
+        let carried_out = beat.during(work, session, outbox).await?;
+        outbox.remind_of_orders();
+        if ahead > 0 {
+            self.note_read(ahead);
+        }
+        let reason = match carried_out {
+            Ok(done) => return ControlFlow::Continue(Some(done)),
+            Err(reason) => reason,
+        };
+        info!("a call that waits for the disk is given up: {reason}");
+        match reason {
+            Unwanted::Gone => {
+                return self
+                    .lost("the client went while a call waited")
+                    .map_continue(|()| None);
+            }
+            Unwanted::ToldToClose => {
+                self.obey();
+            }
+            Unwanted::Stopping => {
+                self.stopping.mark_unchanged();
+                self.session
+                    .force_close(ReplyCode::ConnectionForced, SHUTDOWN);
+            }
+        }
+        self.session.give_up_call();
+        ControlFlow::Continue(None)
     }
 
     /// Replies and owed confirms first, then one lock round per queue. How much the client has not taken yet.
@@ -410,6 +484,8 @@ impl Reader {
                     is_there = room => if is_there { Paused::Over } else { Paused::InVain },
                     // The sender is gone only with the server, which is a stop too.
                     _ = stopping.changed() => Paused::Over,
+                    // It is not read, and so its end shows by what it does not take.
+                    () = outbox.end_reached() => Paused::Gone,
                 }
             };
             match beat.without_reading(wait, session, outbox).await? {
@@ -418,6 +494,11 @@ impl Reader {
                 Paused::InVain => {
                     info!("the client does not take what it asked for");
                     return ControlFlow::Break(CloseHow::Now);
+                }
+                Paused::Gone => {
+                    return self
+                        .lost("the client went while it was not read")
+                        .map_continue(|()| Waited::ToTheEnd);
                 }
             }
             if self.obey() {
@@ -446,12 +527,10 @@ impl Reader {
                     }
                     // First, or a client that never stops sending would never hear of it.
                     Ok(()) = self.stopping.changed() => {
-                        // What was read is answered before the close frame; nothing more is read.
-                        Box::pin(self.calls.broker.flush()).await;
-                        self.session.force_close(
-                            ReplyCode::ConnectionForced,
-                            "broker forced connection closure with reason 'shutdown'",
-                        );
+                        // What was read is answered before the close frame, if the disk is well; nothing more is read.
+                        let _ = timeout(CALL_GRACE, Box::pin(self.calls.broker.flush())).await;
+                        self.session
+                            .force_close(ReplyCode::ConnectionForced, SHUTDOWN);
                         return ControlFlow::Continue(());
                     }
                     read = self.socket.read(&mut self.input, self.read_bytes) => {
@@ -570,6 +649,41 @@ enum Paused {
     Ordered,
     Over,
     InVain,
+    Gone,
+}
+
+/// Why nobody wants the answer to a call any more.
+#[derive(Debug, Clone, Copy)]
+enum Unwanted {
+    /// The client has ended the socket.
+    Gone,
+    /// Somebody wants the connection closed.
+    ToldToClose,
+    /// The broker stops.
+    Stopping,
+}
+
+impl fmt::Display for Unwanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gone => "the client is gone",
+            Self::ToldToClose => "the connection is to be closed",
+            Self::Stopping => "the broker stops",
+        })
+    }
+}
+
+/// Returns when the client has ended the socket. What it sent before is read ahead, which is the only way to see it on every
+/// kind of socket; of a client that has sent more than that, the writing half sees the end.
+async fn hung_up(socket: &mut ReadHalf, input: &mut Input, ahead: &mut usize) {
+    while *ahead < AHEAD_BYTES_MAX {
+        match socket.read(input, READ_BYTES_MIN).await {
+            // It is found again by whoever reads next.
+            Ok(0) | Err(_) => return,
+            Ok(read) => *ahead += read,
+        }
+    }
+    future::pending().await
 }
 
 /// How a pause ended.

@@ -20,6 +20,7 @@ mod proxy;
 mod route_cache;
 mod server;
 mod stage;
+mod stop;
 mod token_end;
 mod told;
 mod transport;
@@ -30,4 +31,5 @@ pub use self::{
     listener::{BindError, Listeners},
     network::{Network, NoNetwork},
     server::{Server, ServerOptions},
+    stop::{Patience, stop},
 };

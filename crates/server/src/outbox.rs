@@ -1,9 +1,7 @@
 //! The outgoing half of a connection as queues and the committer see it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
     future::poll_fn,
-    ops::RangeInclusive,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -103,9 +101,8 @@ pub(crate) enum Order {
 struct State {
     outgoing: Outgoing,
     /// Consumers that were paused, to be resumed at the low-water mark.
-    paused: BTreeSet<ConsumerId>,
-    /// Those on queues. There may be tens of thousands.
-    consumers: BTreeMap<ConsumerId, Arc<QueueHandle>>,
+    paused: Vec<ConsumerId>,
+    consumers: Vec<(ConsumerId, Arc<QueueHandle>)>,
     /// The reader waits until the client has taken what is here.
     reader_waits: bool,
     end: End,
@@ -128,8 +125,8 @@ impl ConnectionOutbox {
     pub(crate) fn new(started: Instant, is_memory_short: Arc<AtomicBool>) -> Self {
         let state = State {
             outgoing: Outgoing::new(),
-            paused: BTreeSet::new(),
-            consumers: BTreeMap::new(),
+            paused: Vec::new(),
+            consumers: Vec::new(),
             reader_waits: false,
             end: End::Open,
             writer: None,
@@ -187,30 +184,18 @@ impl ConnectionOutbox {
 
     /// From now on the queue is told when this consumer's reader has caught up.
     pub(crate) fn add_consumer(&self, consumer: ConsumerId, queue: Arc<QueueHandle>) {
-        self.state.lock().consumers.insert(consumer, queue);
+        self.state.lock().consumers.push((consumer, queue));
     }
 
     /// The consumers on queues, and where they are.
     pub(crate) fn consumers(&self) -> Vec<(ConsumerId, Arc<QueueHandle>)> {
-        let state = self.state.lock();
-        let consumers = state.consumers.iter();
-        consumers.map(|(&id, queue)| (id, queue.clone())).collect()
+        self.state.lock().consumers.clone()
     }
 
-    /// These are gone.
-    pub(crate) fn remove_consumers(&self, gone: RangeInclusive<ConsumerId>) {
+    pub(crate) fn remove_consumers(&self, is_gone: impl Fn(&ConsumerId) -> bool) {
         let mut state = self.state.lock();
-        let consumers = state.consumers.extract_if(gone.clone(), |_, _| true);
-        consumers.for_each(drop);
-        let paused = state.paused.extract_if(gone, |_| true);
-        paused.for_each(drop);
-    }
-
-    /// This one is gone.
-    pub(crate) fn remove_consumer(&self, gone: ConsumerId) {
-        let mut state = self.state.lock();
-        state.consumers.remove(&gone);
-        state.paused.remove(&gone);
+        state.consumers.retain(|(consumer, _)| !is_gone(consumer));
+        state.paused.retain(|consumer| !is_gone(consumer));
     }
 
     /// Nothing comes behind what is there now. The reader says so, whose task writes it in the same turn.
@@ -292,6 +277,24 @@ impl ConnectionOutbox {
         self.order_bell.notified()
     }
 
+    /// Waits until an operator wants the connection closed. Other orders stay; see [`Self::remind_of_orders`].
+    pub(crate) async fn told_to_close(&self) {
+        let is_close = |order: &Order| matches!(order, Order::Close(_));
+        loop {
+            self.ordered().await;
+            if self.orders.lock().iter().any(is_close) {
+                return;
+            }
+        }
+    }
+
+    /// Whoever waits for orders next finds those that were left.
+    pub(crate) fn remind_of_orders(&self) {
+        if !self.orders.lock().is_empty() {
+            self.order_bell.notify_one();
+        }
+    }
+
     pub(crate) fn take_orders(&self) -> Vec<Order> {
         std::mem::take(&mut *self.orders.lock())
     }
@@ -363,9 +366,10 @@ impl ConnectionOutbox {
             if paused.is_empty() || !is_low {
                 return;
             }
-            let resumed = std::mem::take(paused).into_iter();
-            let resumed = resumed.filter_map(|id| Some((id, consumers.get(&id)?.clone())));
-            resumed.collect()
+            let is_paused = |known: &&(ConsumerId, _)| paused.contains(&known.0);
+            let resumed = consumers.iter().filter(is_paused).cloned().collect();
+            paused.clear();
+            resumed
         };
         for (consumer, queue) in resumed {
             queue.resume(consumer);
@@ -383,7 +387,12 @@ impl ConnectionOutbox {
     /// Consumers that wait for room in their channel ask again, one queue after the other until there is none.
     pub(crate) fn wake(&self, channel: ChannelKey) {
         while let Some(waiting) = self.with(|outgoing| outgoing.next_waiting(channel)) {
-            let queue = { self.state.lock().consumers.get(&waiting).cloned() };
+            let queue = {
+                let state = self.state.lock();
+                let mut consumers = state.consumers.iter();
+                let found = consumers.find(|(known, _)| *known == waiting);
+                found.map(|(_, queue)| queue.clone())
+            };
             if let Some(queue) = queue {
                 queue.ask_again(channel);
             }
@@ -434,8 +443,11 @@ impl Outbox for ConnectionOutbox {
         }
         let is_high = state.outgoing.pending_bytes() > self.waters().high;
         if is_high {
-            let paused = deliveries.iter().map(|delivery| delivery.consumer);
-            state.paused.extend(paused);
+            for delivery in deliveries {
+                if !state.paused.contains(&delivery.consumer) {
+                    state.paused.push(delivery.consumer);
+                }
+            }
         }
         self.ring(state);
         if is_high {
@@ -482,9 +494,7 @@ impl Outbox for ConnectionOutbox {
         if self.with(|outgoing| outgoing.take_back(overdue)) {
             self.reader_bell.notify_one();
         }
-        if let Some(consumer) = overdue.consumer {
-            self.remove_consumer(consumer);
-        }
+        self.remove_consumers(|known| overdue.consumer == Some(*known));
     }
 
     fn cancel(&self, consumers: &[ConsumerId]) {
@@ -493,9 +503,7 @@ impl Outbox for ConnectionOutbox {
                 outgoing.cancel_consumer(consumer);
             }
         });
-        for &consumer in consumers {
-            self.remove_consumer(consumer);
-        }
+        self.remove_consumers(|known| consumers.contains(known));
     }
 }
 

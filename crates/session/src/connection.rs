@@ -391,6 +391,12 @@ impl Connection {
         });
     }
 
+    /// Nobody carries out the call that was made: the connection is about to end. To be called behind
+    /// [`Self::force_close`], with which the next `receive` begins then.
+    pub fn give_up_call(&mut self) {
+        self.waiting = None;
+    }
+
     /// `connection.open` was answered and nobody has closed.
     #[must_use]
     pub const fn is_running(&self) -> bool {

@@ -1,6 +1,6 @@
 //! What is left behind when a channel or the connection ends.
 
-use std::{collections::BTreeSet, ops::RangeInclusive};
+use std::collections::BTreeSet;
 
 use leveret_core::{
     ids::{ChannelKey, ConsumerId, QueueId},
@@ -21,6 +21,7 @@ impl Calls {
         let queues: BTreeSet<QueueId> = channels
             .iter()
             .flat_map(|end| end.queues.iter().copied())
+            .chain(self.asked.take())
             .collect();
         for queue in queues.into_iter().filter_map(|id| self.broker.queue(id)) {
             queue.submit(&mut vec![Command::Disconnect {
@@ -55,23 +56,22 @@ impl Calls {
 
     /// What is known here of a channel that ends.
     fn forget_channel(&mut self, channel: ChannelKey) {
-        self.tell_consumers_gone(channel.consumers());
+        self.tell_consumers_gone(|consumer| consumer.channel == channel);
         self.reply_addresses.remove(&channel);
-        let arguments = &mut self.consumer_arguments;
-        arguments
-            .extract_if(channel.consumers(), |_, _| true)
-            .for_each(drop);
+        self.consumer_arguments
+            .retain(|consumer, _| consumer.channel != channel);
     }
 
     fn forget_consumers_of(&self, channel: ChannelKey) {
-        self.outbox.remove_consumers(channel.consumers());
+        self.outbox
+            .remove_consumers(|known| known.channel == channel);
     }
 
-    pub(super) fn tell_consumers_gone(&mut self, gone: RangeInclusive<ConsumerId>) {
+    pub(super) fn tell_consumers_gone(&mut self, is_gone: impl Fn(&ConsumerId) -> bool) {
         let Some(vhost) = &self.vhost else {
             return;
         };
-        let gone = self.told_consumers.extract_if(gone, |_, _| true);
+        let gone = self.told_consumers.extract_if(.., |id, _| is_gone(id));
         for (id, (tag, queue)) in gone {
             self.broker
                 .tell_consumer_gone(id.channel, &tag, &queue, vhost.name());

@@ -282,6 +282,28 @@ fn the_end_waits_for_the_answer_that_is_due() {
 }
 
 #[test]
+fn the_end_does_not_wait_for_a_call_that_is_given_up() {
+    let mut scenario = Scenario::with_channel();
+    scenario.is_holding_answers = true;
+    scenario.send(
+        1,
+        basic::Get {
+            queue: short("q"),
+            ..basic::Get::default()
+        },
+    );
+    scenario.expect_nothing();
+    scenario
+        .connection
+        .force_close(ReplyCode::ConnectionForced, "bye");
+    scenario.connection.give_up_call();
+    scenario.held = None;
+    scenario.is_holding_answers = false;
+    scenario.turn();
+    scenario.expect_connection_close(320, "CONNECTION_FORCED - bye", (0, 0));
+}
+
+#[test]
 fn a_handshake_is_ended_without_a_word() {
     let mut scenario = Scenario::accepted();
     scenario
