@@ -1,7 +1,6 @@
 """The disk fails, fills up, is slow or hangs."""
 
 import contextlib
-import os
 import pathlib
 import re
 import shutil
@@ -28,21 +27,35 @@ def strace(*injection):
     return ["strace", "-f", "-qq", "--signal=none", "-o", "/dev/null", "-e", "trace=fdatasync,fsync", *injection]
 
 
-@contextlib.contextmanager
 def slow_disk(broker, delay_ms):
     """For a while every sync of the broker takes so much longer."""
+    return injected(broker, *strace("-e", f"inject=fdatasync:delay_exit={delay_ms * 1000}"))
+
+
+def hanging_disk(broker):
+    """For a while no sync of the broker begins; unlike on one that is frozen, the process can end."""
+    return injected(broker, *strace("-e", "inject=fdatasync:delay_enter=600000000"))
+
+
+@contextlib.contextmanager
+def injected(broker, *command):
+    """Something goes wrong with system calls of a running broker, until it ends or the scenario goes on."""
 
     def traced():
-        statuses = (pathlib.Path(f"/proc/{broker.pid}/task") / task / "status" for task in os.listdir(f"/proc/{broker.pid}/task"))
-        return ["TracerPid:\t0\n" not in status.read_text() for status in statuses]
+        tasks = pathlib.Path(f"/proc/{broker.process.pid}/task")
+        try:
+            return ["TracerPid:\t0\n" not in (task / "status").read_text() for task in tasks.iterdir()]
+        except OSError:
+            # It has ended, or one of its threads has.
+            return [] if broker.process.poll() is not None else [False, True]
 
-    command = strace("-e", f"inject=fdatasync:delay_exit={delay_ms * 1000}", "-p", str(broker.pid))
+    command = [*command, "-p", str(broker.pid)]
     tracer = subprocess.Popen(command, stderr=subprocess.PIPE)
     try:
         wait_for(lambda: all(traced()) or tracer.poll() is not None, 20, "strace has every thread")
         if tracer.poll() is not None:
             raise Skip(f"strace may not trace here: {tracer.stderr.read().decode().strip()}")
-        yield
+        yield tracer
     finally:
         tracer.send_signal(signal.SIGINT)
         tracer.wait(20)

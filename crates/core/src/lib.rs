@@ -23,5 +23,4 @@ pub mod refusal;
 pub mod rights;
 pub mod scope;
 pub mod stream;
-mod turns;
 pub mod vhost;

@@ -17,7 +17,7 @@ use leveret_management::{
     load_messages, load_messages_from,
 };
 use leveret_runtime::{Broker, Limits, NodeOptions, StartOptions};
-use leveret_server::{Listeners, Server, ServerOptions};
+use leveret_server::{Listeners, Patience, Server, ServerOptions, stop};
 use tokio::{
     runtime::Builder,
     sync::{mpsc::Receiver, oneshot},
@@ -96,7 +96,8 @@ impl Running {
         Ok((running, address, http))
     }
 
-    /// Returns when it is gone; clients that do not answer a close in time are cut off.
+    /// Returns when it is gone; clients that do not answer a close in time are cut off. A disk that does not answer is not
+    /// waited for for ever either.
     pub(crate) fn stop(&mut self, deadline: Duration) -> Result<(), StopError> {
         if let Some(told) = self.told.take() {
             // The thread may have ended by itself.
@@ -184,11 +185,13 @@ impl Served {
         Ok((served, (address, http_address)))
     }
 
-    async fn stop(self, deadline: Duration) -> Result<(), StopError> {
+    async fn stop(self, clients: Duration) -> Result<(), StopError> {
         drop(self.http);
-        self.server.stop(deadline).await;
-        self.broker.drain().await;
-        let stopped = self.broker.stop();
+        let patience = Patience {
+            clients,
+            ..Patience::default()
+        };
+        let stopped = stop(self.server, self.broker, patience).await;
         stopped.map_err(|error| StopError(error.to_string()))
     }
 }

@@ -12,11 +12,11 @@ use leveret_management::{
     import_file, load_messages,
 };
 use leveret_runtime::{Broker, StartError, StartOptions};
-use leveret_server::{Listeners, Server};
+use leveret_server::{Listeners, Patience, Server};
 use leveret_session::Mechanism;
 use leveret_store::OpenError;
 use leveret_tls::Tls;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tracing::{error, info, warn};
 
 use crate::{
@@ -25,18 +25,13 @@ use crate::{
     connection_settings, descriptors,
     logging::{self, Entry, ForExchange},
     run::{RunError, http_settings},
+    signals::Signals,
     tls_settings,
 };
 
 /// Exit code when storage fails while the broker runs. A supervisor restarts it, and recovery finds
 /// everything that was confirmed.
 const STORAGE_FAILED: i32 = 3;
-
-/// How long connected clients have to answer a close when the broker stops.
-const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
-
-/// How long dead messages that are on their way have to arrive when the broker stops.
-const ARRIVAL_DEADLINE: Duration = Duration::from_secs(5);
 
 /// How long a stopped broker's last tasks have to let go of its data directory before the next start gives up.
 const RELEASE_DEADLINE: Duration = Duration::from_secs(10);
@@ -54,6 +49,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) ports: Ports,
     /// The broker that runs, for who outlives it.
     pub(crate) running: Arc<Mutex<Weak<Broker>>>,
+    /// What ends a start.
+    pub(crate) signals: Signals,
 }
 
 /// What is bound and not served yet.
@@ -165,12 +162,15 @@ impl App {
         node.set_phase(Phase::Booting);
         let broker = open(&plan.options).await?;
         *plan.running.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&broker);
-        if let Some(path) = &plan.settings.definitions {
-            // Before anybody is let in.
-            import_file(&broker, path).await?;
-        }
-        if let Some(path) = &plan.settings.messages {
-            load_messages(&broker, path).await?;
+        let filled = tokio::select! {
+            biased;
+            _ = plan.signals.told() => Err(RunError::CalledOff),
+            filled = fill(&broker, plan.settings) => filled,
+        };
+        if let Err(reason) = filled {
+            // What was stored before is as it was, and counts as stopped in order.
+            broker.stop()?;
+            return Err(reason);
         }
         let tls = plan.amqp_tls.clone();
         let amqp = (bound.amqp.addresses(), bound.amqp.tls_addresses(), tls);
@@ -200,19 +200,19 @@ impl App {
     pub(crate) async fn stop(self, node: &Node) -> Result<(), RunError> {
         node.set_phase(Phase::Stopped);
         drop(self.management);
-        // A second signal is not an emergency exit: what is confirmed is on disk, so SIGKILL is.
-        if !self.server.stop(CLOSE_DEADLINE).await {
-            warn!("some clients did not answer the close in time");
-        }
-        // A disk that is full or slow would hold them up for ever; where they are they are stored.
-        if timeout(ARRIVAL_DEADLINE, self.broker.drain())
-            .await
-            .is_err()
-        {
-            warn!("some dead messages are still in their old queues, and go on at the next start");
-        }
-        Ok(self.broker.stop()?)
+        Ok(leveret_server::stop(self.server, self.broker, Patience::default()).await?)
     }
+}
+
+/// What a broker is to have before anybody is let in.
+async fn fill(broker: &Arc<Broker>, settings: &Settings) -> Result<(), RunError> {
+    if let Some(path) = &settings.definitions {
+        import_file(broker, path).await?;
+    }
+    if let Some(path) = &settings.messages {
+        load_messages(broker, path).await?;
+    }
+    Ok(())
 }
 
 /// Publishes log lines to the exchange, while there is a broker.
@@ -252,6 +252,7 @@ async fn open(options: &StartOptions) -> Result<Arc<Broker>, RunError> {
             {
                 sleep(RELEASE_LOOK).await;
             }
+            Err(StartError::Open(OpenError::CalledOff { .. })) => return Err(RunError::CalledOff),
             Err(error) => return Err(error.into()),
             Ok(broker) => return Ok(broker),
         }

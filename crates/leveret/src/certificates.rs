@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use leveret_tls::Tls;
 use tokio::{
-    signal::unix::{SignalKind, signal},
+    signal::unix::Signal,
     time::{MissedTickBehavior, interval},
 };
 use tracing::{error, info};
@@ -14,13 +14,12 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Reads certificates anew when their files have changed, and on SIGHUP. Open connections go on with what they
 /// began with.
-pub(crate) async fn keep_fresh(listeners: Vec<Arc<Tls>>) -> std::io::Result<()> {
-    let mut hangup = signal(SignalKind::hangup())?;
+pub(crate) async fn keep_fresh(listeners: Vec<Arc<Tls>>, mut hangup: Signal) {
     let mut looks = interval(LOOK_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let was_told = tokio::select! {
-            _ = hangup.recv() => true,
+            Some(()) = hangup.recv() => true,
             _ = looks.tick() => false,
         };
         for tls in &listeners {

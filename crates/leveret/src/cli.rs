@@ -129,4 +129,6 @@ Exit codes:
   1  could not start: port in use, data directory locked, not writable or of a newer version, or a
      setting that is not possible
   2  the command line is wrong
-  3  storage failed while running; nothing confirmed is lost";
+  3  storage failed while running; nothing confirmed is lost
+  4  ended before everything was in order, by a second SIGTERM or SIGINT, or because the disk did not
+     answer; nothing confirmed is lost";

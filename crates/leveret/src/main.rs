@@ -13,6 +13,7 @@ mod oauth_settings;
 mod offline;
 mod rabbitmq_server;
 mod run;
+mod signals;
 mod tls_settings;
 
 use std::{env, ffi::OsString, fmt::Display, process::ExitCode};
@@ -24,6 +25,7 @@ use crate::{
     boot::Boot,
     cli::{Arguments, Command, StorageCommand},
     config::{Environment, LogTo, Places, Problem, Severity, load},
+    run::RunError,
 };
 
 /// RocksDB allocates here as well. Memory that a backlog took goes back to the system; with the C library's
@@ -34,6 +36,10 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// The broker did not start; the last line says why.
 const START_FAILED: u8 = 1;
+
+/// It was told to end, and did so before everything was in order: told twice, or by a disk that does not answer. Nothing
+/// that was confirmed is lost.
+const ENDED_AT_ONCE: u8 = 4;
 
 fn main() -> ExitCode {
     let code = run();
@@ -116,12 +122,16 @@ fn serve(arguments: &Arguments, as_rabbitmq: bool) -> ExitCode {
     }
     match run::run(&settings, boot) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error @ RunError::Stop(_)) => {
+            tracing::error!("{error}");
+            ExitCode::from(ENDED_AT_ONCE)
+        }
         Err(error) => failed(&error),
     }
 }
 
 /// Something with a data directory that no broker uses.
-fn offline(work: impl FnOnce() -> Result<(), run::RunError>) -> ExitCode {
+fn offline(work: impl FnOnce() -> Result<(), RunError>) -> ExitCode {
     if let Err(reason) = logging::Plan::on_stderr().start() {
         return failed(&reason);
     }

@@ -20,7 +20,6 @@ use leveret_runtime::{
 use leveret_server::{BindError, Listeners};
 use leveret_store::SyncMode;
 use leveret_tls::{Tls, TlsError};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::info;
 
 use crate::{
@@ -31,8 +30,9 @@ use crate::{
         Bytes, Endpoint, OptionalEndpoint, PasswordHashing, QueueType, RatesMode, Settings,
         Storage, StorageSync,
     },
-    descriptors, logging,
+    descriptors,
     oauth_settings::{self, OauthError},
+    signals::Signals,
     tls_settings,
 };
 
@@ -53,6 +53,9 @@ const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Threads that read stored messages back; a cold queue needs one for some milliseconds.
 const BLOCKING_THREADS_MAX: usize = 4;
+
+/// How long tasks have to end that nobody waits for, such as reads of a disk that hangs.
+const RUNTIME_DEADLINE: Duration = Duration::from_secs(1);
 
 /// Why the broker does not start or does not stop in order. The text is for the operator.
 #[derive(Debug, thiserror::Error)]
@@ -79,8 +82,12 @@ pub(crate) enum RunError {
     PidFile { path: PathBuf, source: io::Error },
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
-    #[error("the last writes failed; the next start will treat this stop as a crash: {0}")]
+    #[error(
+        "what was confirmed is stored, the last writes may not be; the next start will treat this stop as a crash: {0}"
+    )]
     Stop(#[from] leveret_store::CommitError),
+    #[error("told to end before anybody was let in")]
+    CalledOff,
 }
 
 /// Where data are when nobody says where.
@@ -93,12 +100,14 @@ pub(crate) fn run(settings: &Settings, boot: Boot) -> Result<(), RunError> {
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .build()?;
-    runtime.block_on(serve(settings, boot, started))
+    let ended = runtime.block_on(serve(settings, boot, started));
+    runtime.shutdown_timeout(RUNTIME_DEADLINE);
+    ended
 }
 
 async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<(), RunError> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    // Before anything that takes time.
+    let (signals, hangup) = Signals::listen()?;
     let shares = descriptors::share_out();
     // The ports first: a second broker started by mistake must not touch anything.
     let amqp_tls = load(tls_settings::amqp(settings))?;
@@ -135,6 +144,7 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
                 StorageSync::Interval => SyncMode::Interval(SYNC_INTERVAL),
                 StorageSync::Never => SyncMode::Never,
             },
+            call_off: signals.call_off().clone(),
             ..leveret_store::Options::default()
         },
         node,
@@ -156,6 +166,7 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
         http_tls: http_tls.clone(),
         ports: ports.clone(),
         running: Arc::default(),
+        signals: signals.clone(),
     };
     let log_lines = boot.for_exchange.take().map(|lines| {
         let format = settings.log_exchange_format;
@@ -166,11 +177,15 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
     let (node, mut orders) = Node::new(app::facts(&boot, settings, &ports), &http_thread);
     // From the first moment, so that who waits for the broker finds somebody to ask.
     let _admin_socket = app::admin_socket(&node, &boot.node);
-    let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
-    let told_to_stop = tokio::spawn(end_while_starting(signals));
-    let app = App::start(&plan, bound, &node).await?;
-    told_to_stop.abort();
-    let fresh = certificates::keep_fresh(amqp_tls.into_iter().chain(http_tls).collect());
+    let app = match App::start(&plan, bound, &node).await {
+        Err(RunError::CalledOff) => {
+            info!("stopped before anybody was let in");
+            return Ok(());
+        }
+        started => started?,
+    };
+    signals.note_started();
+    let fresh = certificates::keep_fresh(amqp_tls.into_iter().chain(http_tls).collect(), hangup);
     let fresh = tokio::spawn(fresh);
     for publishers in backends.publishers {
         tokio::spawn(publishers.keep_fresh());
@@ -200,42 +215,30 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
         node,
         app: Some(app),
     };
-    let reason = loop {
+    loop {
         tokio::select! {
-            _ = terminate.recv() => break "SIGTERM",
-            _ = interrupt.recv() => break "SIGINT",
+            _ = signals.told() => break,
             Some(ordered) = orders.recv() => if process.carry_out(ordered).await {
-                break "an order to stop";
+                info!("an order to stop received - shutting down");
+                break;
             },
         }
-    };
-    info!("{reason} received - shutting down");
+    }
     fresh.abort();
     if let Some(log_lines) = log_lines {
         log_lines.abort();
     }
-    if let Some(app) = process.app.take() {
-        app.stop(&process.node).await?;
-    }
+    let stopped = match process.app.take() {
+        Some(app) => app.stop(&process.node).await,
+        None => Ok(()),
+    };
     if let Some(path) = &settings.pid_file {
         // Whoever waits for the broker must not take the next process of this number for it.
         let _ = fs::remove_file(path);
     }
+    stopped?;
     info!("stopped");
     Ok(())
-}
-
-/// Ends the process when it is told to stop before anybody was let in: a start may have a great deal to read, and whoever
-/// stops a container waits for some seconds only. What is stored is opened again as after a kill.
-async fn end_while_starting([terminate, interrupt]: [io::Result<Signal>; 2]) -> io::Result<()> {
-    let (mut terminate, mut interrupt) = (terminate?, interrupt?);
-    let reason = tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
-    };
-    info!("{reason} received while starting - ending");
-    logging::flush();
-    std::process::exit(0);
 }
 
 pub(crate) fn http_settings(settings: &Settings) -> HttpSettings {

@@ -6,8 +6,6 @@
 
 mod ciphers;
 mod client_config;
-mod client_verifier;
-mod depth;
 mod names;
 mod reload;
 mod server_config;
@@ -22,9 +20,6 @@ pub use self::{
     names::PeerCertificate,
     reload::Tls,
     server_config::TlsError,
-    settings::{
-        AlternativeName, CertificateFiles, DEPTH, LoginFrom, Revocation, TlsSettings, Verify,
-        Version,
-    },
+    settings::{AlternativeName, CertificateFiles, LoginFrom, TlsSettings, Verify, Version},
     validity::Validity,
 };

@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::SystemTime,
 };
@@ -11,7 +10,6 @@ use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 
 use crate::{
-    client_verifier::files_of,
     server_config::{self, TlsError},
     settings::TlsSettings,
 };
@@ -86,12 +84,9 @@ impl Tls {
 }
 
 fn stamps(settings: &TlsSettings) -> Vec<Stamp> {
-    let stamp = |path: PathBuf| {
+    let stamp = |path| {
         let metadata = fs::metadata(path).ok()?;
         Some((metadata.modified().ok()?, metadata.len()))
     };
-    let lists = settings.directories().iter();
-    let lists = lists.flat_map(|directory| files_of(directory).unwrap_or_default());
-    let files = settings.files().cloned().chain(lists);
-    files.map(stamp).collect()
+    settings.files().map(stamp).collect()
 }

@@ -9,14 +9,17 @@ use rustls::{
         CertificateDer, PrivateKeyDer,
         pem::{self, PemObject},
     },
-    server::{ClientHello, ResolvesServerCert},
+    server::{
+        ClientHello, NoClientAuth, ResolvesServerCert, WebPkiClientVerifier,
+        danger::ClientCertVerifier,
+    },
     sign::CertifiedKey,
     version::{TLS12, TLS13},
 };
 
 use crate::{
-    ciphers, client_verifier,
-    settings::{CertificateFiles, TlsSettings, Version},
+    ciphers,
+    settings::{CertificateFiles, TlsSettings, Verify, Version},
 };
 
 /// Why there is no TLS. The text is for the operator.
@@ -61,14 +64,6 @@ pub enum TlsError {
         /// Why not.
         text: String,
     },
-    /// Lists of certificates that were taken back, and are none.
-    #[error("cannot read lists of certificates that were taken back from {path}: {text}")]
-    RevocationLists {
-        /// Where.
-        path: PathBuf,
-        /// Why not.
-        text: String,
-    },
     /// Nobody that another one's certificate could lead to.
     #[error("the system has no authorities: name a file with them")]
     NoAuthorities,
@@ -94,7 +89,7 @@ pub(crate) fn load(settings: &TlsSettings) -> Result<ServerConfig, TlsError> {
             .map(|(host, files)| Ok((host.to_ascii_lowercase(), certified(files, &provider)?)))
             .collect::<Result<_, TlsError>>()?,
     };
-    let verifier = client_verifier::of(settings, &provider)?;
+    let verifier = verifier(settings, &provider)?;
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&versions(&settings.versions))?
         .with_client_cert_verifier(verifier)
@@ -170,6 +165,36 @@ fn private_key(path: &PathBuf) -> Result<PrivateKeyDer<'static>, TlsError> {
             path: path.clone(),
             source,
         }
+    })
+}
+
+fn verifier(
+    settings: &TlsSettings,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    if settings.verify == Verify::None {
+        if settings.requires_certificate {
+            return Err(TlsError::Settings(
+                "fail_if_no_peer_cert needs verify_peer: nobody is asked for a certificate with verify_none",
+            ));
+        }
+        return Ok(Arc::new(NoClientAuth));
+    }
+    let Some(path) = &settings.authorities else {
+        return Err(TlsError::Settings(
+            "verify_peer needs cacertfile: certificates of clients must lead to somebody",
+        ));
+    };
+    let roots = Arc::new(roots(path)?);
+    let builder = WebPkiClientVerifier::builder_with_provider(roots, provider.clone());
+    let builder = if settings.requires_certificate {
+        builder
+    } else {
+        builder.allow_unauthenticated()
+    };
+    builder.build().map_err(|error| TlsError::Authorities {
+        path: path.clone(),
+        text: error.to_string(),
     })
 }
 

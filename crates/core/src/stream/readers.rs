@@ -7,7 +7,6 @@ use crate::{
     ids::{Channels, ConsumerId, Seq, Timestamp},
     message::Message,
     queue::{ConsumerReport, ConsumerSettings},
-    turns::Turns,
 };
 
 /// A message that was read for one reader.
@@ -47,15 +46,14 @@ pub(super) struct Reader {
     pub(super) failures: u32,
     /// Its outbox is full, or its subscription was not answered yet.
     is_paused: bool,
-    /// Where it stands in line.
-    place: Option<u64>,
+    is_in_line: bool,
 }
 
 /// How far a reader's wish has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// Others are being read for; it has this place among those who wait.
-    Waits(u64),
+    /// Others are being read for.
+    Waits,
     /// It is under way.
     Asked { from: Seq, until: Seq },
 }
@@ -71,12 +69,12 @@ impl Reader {
 pub(super) struct Readers {
     by_id: BTreeMap<ConsumerId, Reader>,
     /// Those with credit who may have something to get, the next one in front.
-    line: Turns,
+    line: VecDeque<ConsumerId>,
     /// Who has which delivery. A delivery's number is not an offset: several readers may hold one message.
     deliveries: BTreeMap<Seq, ConsumerId>,
     last_delivery: u64,
     /// Those who want something read.
-    wishes: Turns,
+    wishes: VecDeque<ConsumerId>,
     /// Reads under way, also for readers that are gone.
     reads: usize,
 }
@@ -131,7 +129,7 @@ impl Readers {
             is_stuck: false,
             failures: 0,
             is_paused: true,
-            place: None,
+            is_in_line: false,
         };
         self.by_id.insert(id, reader);
     }
@@ -150,9 +148,8 @@ impl Readers {
     pub(super) fn pause(&mut self, id: ConsumerId) {
         if let Some(reader) = self.by_id.get_mut(&id) {
             reader.is_paused = true;
-            if let Some(place) = reader.place.take() {
-                self.line.leave(place);
-                self.close_gaps();
+            if std::mem::take(&mut reader.is_in_line) {
+                self.line.retain(|other| *other != id);
             }
         }
     }
@@ -162,35 +159,11 @@ impl Readers {
         let Some(reader) = self.by_id.remove(&id) else {
             return;
         };
-        if let Some(place) = reader.place {
-            self.line.leave(place);
+        if reader.is_in_line {
+            self.line.retain(|other| *other != id);
         }
-        if let Some(Reading::Waits(place)) = reader.reads {
-            self.wishes.leave(place);
-        }
-        self.close_gaps();
-    }
-
-    fn close_gaps(&mut self) {
-        let Self {
-            by_id,
-            line,
-            wishes,
-            ..
-        } = self;
-        if line.has_many_gaps() {
-            line.close_gaps(|id, place| {
-                if let Some(reader) = by_id.get_mut(&id) {
-                    reader.place = Some(place);
-                }
-            });
-        }
-        if wishes.has_many_gaps() {
-            wishes.close_gaps(|id, place| {
-                if let Some(reader) = by_id.get_mut(&id) {
-                    reader.reads = Some(Reading::Waits(place));
-                }
-            });
+        if reader.reads == Some(Reading::Waits) {
+            self.wishes.retain(|other| *other != id);
         }
     }
 
@@ -228,16 +201,16 @@ impl Readers {
     pub(super) fn drain_into(&mut self, removed: &mut Vec<ConsumerId>) {
         removed.extend(self.by_id.keys());
         self.by_id.clear();
-        self.line = Turns::default();
-        self.wishes = Turns::default();
+        self.line.clear();
+        self.wishes.clear();
         self.deliveries.clear();
     }
 
     /// Takes the reader whose turn it is out of the line.
     pub(super) fn next_in_line(&mut self) -> Option<ConsumerId> {
-        let id = self.line.pop()?;
+        let id = self.line.pop_front()?;
         if let Some(reader) = self.by_id.get_mut(&id) {
-            reader.place = None;
+            reader.is_in_line = false;
         }
         Some(id)
     }
@@ -246,9 +219,10 @@ impl Readers {
     pub(super) fn line_up(&mut self, id: ConsumerId) {
         if let Some(reader) = self.by_id.get_mut(&id)
             && reader.has_credit()
-            && reader.place.is_none()
+            && !reader.is_in_line
         {
-            reader.place = Some(self.line.push(id));
+            reader.is_in_line = true;
+            self.line.push_back(id);
         }
     }
 
@@ -260,8 +234,9 @@ impl Readers {
     pub(super) fn line_up_all_from(&mut self, committed: Seq) {
         for (&id, reader) in &mut self.by_id {
             let is_waiting = reader.at.map_or(true, |at| at >= committed);
-            if is_waiting && reader.has_credit() && reader.place.is_none() {
-                reader.place = Some(self.line.push(id));
+            if is_waiting && reader.has_credit() && !reader.is_in_line {
+                reader.is_in_line = true;
+                self.line.push_back(id);
             }
         }
     }
@@ -283,7 +258,8 @@ impl Readers {
             && reader.reads.is_none()
             && !reader.is_stuck
         {
-            reader.reads = Some(Reading::Waits(self.wishes.push(id)));
+            reader.reads = Some(Reading::Waits);
+            self.wishes.push_back(id);
         }
     }
 
@@ -292,7 +268,7 @@ impl Readers {
         if self.reads >= READS_MAX {
             return None;
         }
-        self.wishes.pop()
+        self.wishes.pop_front()
     }
 
     /// The read for it is under way.
@@ -308,7 +284,7 @@ impl Readers {
         self.reads = self.reads.saturating_sub(1);
         match self.by_id.get_mut(&id)?.reads.take()? {
             Reading::Asked { from, until } => Some((from, until)),
-            Reading::Waits(_) => None,
+            Reading::Waits => None,
         }
     }
 
@@ -317,8 +293,6 @@ impl Readers {
         for &id in self.deliveries.values() {
             *held.entry(id).or_default() += 1;
         }
-        self.line.check()?;
-        self.wishes.check()?;
         if self.reads > READS_MAX {
             return Err(format!("{} reads are under way", self.reads));
         }
@@ -327,20 +301,14 @@ impl Readers {
             if holds != reader.unsettled || holds > reader.prefetch {
                 return Err(format!("{id:?} holds {holds} messages: {reader:?}"));
             }
-            let places = |list: &Turns| {
-                let places = list.iter().filter(|(_, each)| each == id);
-                places.map(|(place, _)| place).collect::<Vec<u64>>()
-            };
-            let (places, wishes) = (places(&self.line), places(&self.wishes));
-            if !places.iter().eq(&reader.place) {
-                return Err(format!("{id:?} stands at {places:?} in line: {reader:?}"));
+            let count =
+                |list: &VecDeque<ConsumerId>| list.iter().filter(|each| *each == id).count();
+            let (places, wishes) = (count(&self.line), count(&self.wishes));
+            if places != usize::from(reader.is_in_line) {
+                return Err(format!("{id:?} stands {places} times in line"));
             }
-            let wish = match reader.reads {
-                Some(Reading::Waits(place)) => Some(place),
-                Some(Reading::Asked { .. }) | None => None,
-            };
-            if !wishes.iter().eq(&wish) {
-                return Err(format!("{id:?} has the wishes {wishes:?}: {reader:?}"));
+            if wishes != usize::from(reader.reads == Some(Reading::Waits)) {
+                return Err(format!("{id:?} has {wishes} wishes: {reader:?}"));
             }
             let bytes: usize = reader
                 .page
@@ -352,7 +320,7 @@ impl Readers {
             if bytes != reader.page_bytes || !is_page_in_order {
                 return Err(format!("{id:?} has a wrong page: {reader:?}"));
             }
-            let is_idle = reader.place.is_none() && reader.reads.is_none() && !reader.is_stuck;
+            let is_idle = !reader.is_in_line && reader.reads.is_none() && !reader.is_stuck;
             let could_go_on = match reader.at {
                 Ok(at) => at < committed,
                 Err(since) => since.until <= committed,
