@@ -10,7 +10,7 @@ use leveret_core::{
     vhost::{ExchangeDeclare, QueueDeclare},
 };
 use leveret_runtime::{Broker, VhostHandle};
-use leveret_wire::value::ShortString;
+use leveret_wire::{reply_code::ReplyCode, value::ShortString};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -26,6 +26,9 @@ use crate::{
     values::{table_from_json, table_to_json},
     visitor::Visitor,
 };
+
+/// Where a queue is among several nodes, in RabbitMQ before 4.0; it never had an effect here.
+const MASTER_LOCATOR: &str = "x-queue-master-locator";
 
 /// Names that the broker makes by itself, and so are in no definitions.
 const RESERVED_PREFIX: &str = "amq.";
@@ -410,8 +413,11 @@ async fn import_objects(
     }
     for policy in list(definitions, "policies")? {
         let vhost = vhost_of(policy)?.name().clone();
-        let value = policies::read(policies::USER, policy)?;
-        parameters::put(api, policies::USER, vhost, text(policy, "name")?, &value).await;
+        let name = text(policy, "name")?;
+        let value = policies::read(policies::USER, policy).map_err(|refused| {
+            refused.with_context(&format!(" (vhost: \"{vhost}\" key: \"{name}\")"))
+        })?;
+        parameters::put(api, policies::USER, vhost, name, &value).await;
     }
     for parameter in list(definitions, "parameters")? {
         import_parameter(api, vhost_of(parameter)?.name(), parameter).await?;
@@ -494,27 +500,26 @@ async fn import_queue(vhost: &Arc<VhostHandle>, queue: &Map<String, Value>) -> R
     if is_reserved(&name) || vhost.snapshot().queue(&name).is_ok() {
         return Ok(());
     }
+    let (durable, auto_delete) = (boolean(queue, "durable")?, boolean(queue, "auto_delete")?);
     let mut arguments = nested(queue, "arguments")?;
-    if let Some(queue_type) = optional_text(queue, "type")?
-        && !arguments.contains_key("x-queue-type")
-        && queue_type != "classic"
-    {
-        arguments.insert("x-queue-type".to_owned(), queue_type.into());
+    loop {
+        // Their type stands among the arguments; what else names it is for people.
+        let declare = QueueDeclare {
+            name: name.clone(),
+            server_named: false,
+            durable: durable.unwrap_or(true),
+            exclusive: false,
+            auto_delete: auto_delete.unwrap_or(false),
+            arguments: table_from_json(&arguments)?,
+        };
+        let declared = vhost.declare_queue(declare, NO_CONNECTION).await.map(drop);
+        // Clients may not ask for one any more. What was declared when they could comes in; RabbitMQ leaves it out
+        // without a word.
+        let is_old = matches!(declared, Err(Refusal::DeprecatedFeature { .. }));
+        if !(is_old && arguments.remove(MASTER_LOCATOR).is_some()) {
+            return kept(declared);
+        }
     }
-    let declare = QueueDeclare {
-        name,
-        server_named: false,
-        durable: boolean(queue, "durable")?.unwrap_or(true),
-        exclusive: false,
-        auto_delete: boolean(queue, "auto_delete")?.unwrap_or(false),
-        arguments: table_from_json(&arguments)?,
-    };
-    kept(
-        vhost
-            .declare_queue(declare, NO_CONNECTION)
-            .await
-            .map(|_| ()),
-    )
 }
 
 async fn import_binding(
@@ -571,6 +576,9 @@ async fn import_parameter(
 fn kept(result: Result<(), Refusal>) -> Result<(), Refused> {
     match result {
         Ok(()) | Err(Refusal::Inequivalent { .. } | Refusal::Locked { .. }) => Ok(()),
+        Err(refusal) if refusal.reply_code() == ReplyCode::PreconditionFailed => Err(
+            Refused::bad_request(format!("precondition_failed: {refusal}")),
+        ),
         Err(refusal) => Err(Refused::bad_request(refusal.to_string())),
     }
 }

@@ -230,10 +230,12 @@ pub(crate) fn read(
             vhost.tracing = tracing;
         }
     }
-    let limits = request::nested(object, "limits")?;
-    if !limits.is_empty() {
-        vhost.max_connections = request::integer(&limits, "max-connections")?;
-        vhost.max_queues = request::integer(&limits, "max-queues")?;
+    // Earlier releases have a list here, which says nothing.
+    if let Some(Value::Object(limits)) = object.get("limits")
+        && !limits.is_empty()
+    {
+        vhost.max_connections = request::integer(limits, "max-connections")?;
+        vhost.max_queues = request::integer(limits, "max-queues")?;
     }
     Ok(vhost)
 }
