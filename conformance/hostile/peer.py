@@ -2,6 +2,7 @@
 
 import base64
 import json
+import pathlib
 import socket
 import struct
 import time
@@ -211,6 +212,21 @@ class Api:
             f"/api/permissions/{vhost}/{urllib.parse.quote(name, safe='')}",
             {"configure": configure, "write": write, "read": read},
         )
+
+
+class Peak:
+    """The most memory that a broker had since this was made."""
+
+    def __init__(self, broker):
+        self.broker = broker
+        self.before = broker.rss()
+        pathlib.Path(f"/proc/{broker.pid}/clear_refs").write_text("5")
+
+    def grown(self):
+        status = pathlib.Path(f"/proc/{self.broker.pid}/status").read_text()
+        fields = dict(line.split(":", 1) for line in status.splitlines())
+        highest, of_files = (int(fields[name].split()[0]) * 1024 for name in ("VmHWM", "RssFile"))
+        return highest - of_files - self.before
 
 
 def raw_http(port, data, timeout=PATIENCE):

@@ -1,28 +1,12 @@
 """Few bytes that ask for much: what one read leads to, and what many connections together make the broker keep."""
 
-import pathlib
 import socket
 import time
 
 from frames.wire import HEADER, METHOD, Frame, encode_header, encode_method
-from peer import Api, Peer
+from peer import Api, Peak, Peer
 
 MEGABYTE = 1 << 20
-
-
-class Peak:
-    """The most memory that a broker had since this was made."""
-
-    def __init__(self, broker):
-        self.broker = broker
-        self.before = broker.rss()
-        pathlib.Path(f"/proc/{broker.pid}/clear_refs").write_text("5")
-
-    def grown(self):
-        status = pathlib.Path(f"/proc/{self.broker.pid}/status").read_text()
-        fields = dict(line.split(":", 1) for line in status.splitlines())
-        highest, of_files = (int(fields[name].split()[0]) * 1024 for name in ("VmHWM", "RssFile"))
-        return highest - of_files - self.before
 
 
 def fan_out(peer, queues):

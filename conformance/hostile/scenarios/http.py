@@ -1,13 +1,14 @@
 """The HTTP API."""
 
 import base64
+import concurrent.futures
 import json
 import socket
 import time
 import urllib.parse
 import urllib.request
 
-from peer import PATIENCE, Api, Peer, raw_http, until
+from peer import PATIENCE, Api, Peak, Peer, raw_http, until
 
 MEGABYTE = 1 << 20
 
@@ -298,10 +299,10 @@ def sc47_who_takes_nothing_of_an_answer_is_cut_off(case):
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         sock.connect(("127.0.0.1", broker.metrics_port))
-        before = broker.descriptors()
         sock.sendall(b"GET /metrics/per-object HTTP/1.1\r\nhost: x\r\n\r\n")
         sock.settimeout(PATIENCE * 2)
         assert sock.recv(1) == b"H"
+        before = broker.descriptors()
         # Nothing is asked of the broker meanwhile: it has to find out by itself.
         until(lambda: broker.descriptors() < before, limit=60, text="the answer is still there")
     with urllib.request.urlopen(f"http://127.0.0.1:{broker.metrics_port}/metrics/per-object", timeout=60) as answer:
@@ -351,3 +352,33 @@ def sc49_a_foreign_page_changes_nothing(case):
     # It may be looked at, which no page of another origin is shown, and our own page may do everything.
     assert api.call("GET", "/api/overview", None, foreign)[0] == 200
     assert api.call("PUT", "/api/vhosts/ours", b"{}", {"sec-fetch-site": "same-origin"})[0] == 201
+
+
+def sc54_gets_wait_for_each_other(case):
+    """One get has a bound; many at once hold no more than a few."""
+    broker = case.broker()
+    peer = Peer(broker.port).open()
+    peer.queue("backlog", durable=True)
+    peer.ask("confirm.select", "confirm.select-ok")
+    count, confirmed = 600, 0
+    for number in range(1, count + 1):
+        peer.publish(b"x" * MEGABYTE, routing_key="backlog", properties={"delivery_mode": 2})
+        while confirmed < (count if number == count else number - 20):
+            confirmed = peer.expect("basic.ack").arguments["delivery_tag"]
+    api, peak = Api(broker), Peak(broker)
+    ask = {"ackmode": "ack_requeue_false", "count": 20, "encoding": "auto"}
+
+    def get(_):
+        while True:
+            status, answer = api.call("POST", "/api/queues/%2F/backlog/get", ask)
+            if status == 200:
+                return len(json.loads(answer))
+            # Refused before anything was taken.
+            assert status == 503, status
+
+    with concurrent.futures.ThreadPoolExecutor(30) as pool:
+        taken = sum(pool.map(get, range(30)))
+    grown = peak.grown()
+    case.note(f"30 gets of 20 MiB each: memory {grown / MEGABYTE:+.0f} MiB at most")
+    assert taken == count, "each message is in an answer"
+    assert grown < 400 * MEGABYTE

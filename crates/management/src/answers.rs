@@ -1,7 +1,8 @@
 //! Answers on their way to clients, who may never take them: how much memory all of these hold.
 //!
 //! A list, or a page of metrics of single objects, can have tens of megabytes, and who reads metrics shows no
-//! credentials. What does not fit any more is answered 503 at once.
+//! credentials. What does not fit any more is answered 503 at once, unless it tells of something that was done and cannot be
+//! asked for again.
 
 use std::sync::{
     Arc,
@@ -47,8 +48,17 @@ impl Drop for Place {
 }
 
 impl Answers {
-    /// The answer, counted for as long as some of it is here; or that there is no room for it.
-    pub(crate) async fn hold(&self, answer: Response<Body>) -> Response<Body> {
+    /// Whether so much waits that nothing should be done whose answer may be large.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > WAITING_BYTES_MAX / 2
+    }
+
+    /// The answer, counted for as long as some of it is here; or that there is no room for it, if it `may_be_refused`.
+    pub(crate) async fn hold(
+        &self,
+        answer: Response<Body>,
+        may_be_refused: bool,
+    ) -> Response<Body> {
         let size = answer.body().size_hint().exact();
         if size.is_some_and(|bytes| bytes <= SMALL_BYTES_MAX) {
             return answer;
@@ -56,7 +66,7 @@ impl Answers {
         let (mut head, body) = answer.into_parts();
         // It is there as a whole; nothing is copied.
         let place = match to_bytes(body, usize::MAX).await {
-            Ok(bytes) => self.place(bytes),
+            Ok(bytes) => self.place(bytes, may_be_refused),
             Err(_) => None,
         };
         let Some(place) = place else {
@@ -73,10 +83,10 @@ impl Answers {
         Response::from_parts(head, Body::from(Bytes::from_owner(place)))
     }
 
-    fn place(&self, bytes: Bytes) -> Option<Place> {
+    fn place(&self, bytes: Bytes, may_be_refused: bool) -> Option<Place> {
         let has_room = |waiting: usize| {
             let all = waiting.checked_add(bytes.len())?;
-            (waiting == 0 || all <= WAITING_BYTES_MAX).then_some(all)
+            (!may_be_refused || waiting == 0 || all <= WAITING_BYTES_MAX).then_some(all)
         };
         let (order, waiting) = (Ordering::Relaxed, &self.waiting);
         waiting.fetch_update(order, order, has_room).ok()?;
@@ -97,14 +107,26 @@ mod tests {
     async fn sc21_answers_that_nobody_takes_are_bounded_and_small_ones_always_sent() {
         let answers = Answers::default();
         let half = WAITING_BYTES_MAX / 2;
-        let first = answers.hold(answer(half)).await;
-        let second = answers.hold(answer(half)).await;
-        let refused = answers.hold(answer(half)).await;
+        let first = answers.hold(answer(half), true).await;
+        let second = answers.hold(answer(half), true).await;
+        let refused = answers.hold(answer(half), true).await;
         let statuses = [&first, &second, &refused].map(Response::status);
         assert_eq!(statuses.map(|status| status.as_u16()), [200, 200, 503]);
-        assert_eq!(answers.hold(answer(1000)).await.status(), StatusCode::OK);
+        assert!(answers.is_crowded());
+        // What was done is told.
+        let told = answers.hold(answer(half), false).await;
+        assert_eq!(told.status(), StatusCode::OK);
+        drop(told);
+        assert_eq!(
+            answers.hold(answer(1000), true).await.status(),
+            StatusCode::OK
+        );
         drop(second);
-        let taken = to_bytes(answers.hold(answer(half)).await.into_body(), usize::MAX).await;
+        let taken = to_bytes(
+            answers.hold(answer(half), true).await.into_body(),
+            usize::MAX,
+        )
+        .await;
         assert_eq!(taken.map(|bytes| bytes.len()).ok(), Some(half));
         drop(first);
         assert_eq!(answers.waiting.load(Ordering::Relaxed), 0);
@@ -113,8 +135,11 @@ mod tests {
     #[tokio::test]
     async fn an_answer_of_any_size_is_sent_when_no_other_one_waits() {
         let answers = Answers::default();
-        let large = answers.hold(answer(WAITING_BYTES_MAX + 1)).await;
+        let large = answers.hold(answer(WAITING_BYTES_MAX + 1), true).await;
         assert_eq!(large.status(), StatusCode::OK);
-        assert_eq!(answers.hold(answer(100_000)).await.status().as_u16(), 503);
+        assert_eq!(
+            answers.hold(answer(100_000), true).await.status().as_u16(),
+            503
+        );
     }
 }

@@ -27,7 +27,6 @@ use tokio::{
 };
 use tracing::error;
 
-use crate::answers::Answers;
 use crate::http_thread::HttpThread;
 use crate::resource::node::VERSION;
 use crate::server::{Api, answer_administrator};
@@ -192,7 +191,6 @@ pub struct Node {
     orders: mpsc::Sender<Ordered>,
     /// Where all requests are answered.
     runtime: Handle,
-    answers: Answers,
     scrapes: Semaphore,
     bodies: Semaphore,
 }
@@ -211,7 +209,6 @@ impl Node {
             api: ArcSwapOption::empty(),
             orders,
             runtime: thread.runtime().clone(),
-            answers: Answers::default(),
             scrapes: Semaphore::new(SCRAPES_MAX),
             bodies: Semaphore::new(BODIES_KIB_MAX),
         };
@@ -230,11 +227,6 @@ impl Node {
     /// Where requests are answered.
     pub(crate) const fn runtime(&self) -> &Handle {
         &self.runtime
-    }
-
-    /// What was answered and not taken yet.
-    pub(crate) const fn answers(&self) -> &Answers {
-        &self.answers
     }
 
     /// Pages of metrics that are put together.

@@ -15,10 +15,11 @@ use axum::{
 use bytes::Bytes;
 use leveret_runtime::Broker;
 use leveret_tls::Tls;
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 use tracing::error;
 
 use crate::{
+    answers::Answers,
     cors::Cors,
     error::Refused,
     listener::{BoundListener, IsEncrypted},
@@ -36,6 +37,9 @@ const BODY_BYTES_MAX: usize = 20_000_000;
 
 /// The largest body of somebody who has shown no credentials.
 const OPEN_BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// Requests that take messages off queues at once: each may hold as much of them as one answer has room for.
+const GETS_MAX: usize = 4;
 
 /// Where the broker listens, as the API tells it.
 #[derive(Debug, Clone, Default)]
@@ -146,6 +150,10 @@ pub(crate) struct Api {
     pub(crate) listening: Listening,
     pub(crate) started: Instant,
     pub(crate) rates: Rates,
+    /// What was answered and not taken yet.
+    pub(crate) answers: Answers,
+    /// Requests that take messages off queues.
+    pub(crate) gets: Semaphore,
     pub(crate) settings: HttpSettings,
     pub(crate) facts: Arc<NodeFacts>,
 }
@@ -164,6 +172,8 @@ impl Api {
             facts,
             started: Instant::now(),
             rates: Rates::default(),
+            answers: Answers::default(),
+            gets: Semaphore::new(GETS_MAX),
         }
     }
 
@@ -247,7 +257,7 @@ async fn scrape(State(node): State<Arc<Node>>, request: http::Request<Body>) -> 
     let place = node.scrapes().acquire().await;
     let page = metrics::answer(&node, &api, request.method(), request.uri()).await;
     drop(place);
-    node.answers().hold(page).await
+    api.answers.hold(page, true).await
 }
 
 async fn answer(
@@ -273,8 +283,11 @@ async fn answer(
         is_encrypted,
         gzip: reply::takes_gzip(&headers),
     };
-    let mut response = node.answers().hold(reply::response(outcome, sent)).await;
+    let mut response = reply::response(outcome, sent);
     if let Some(api) = node.api() {
+        // What only looks can be asked again.
+        let only_looks = matches!(method, Method::GET | Method::HEAD);
+        response = api.answers.hold(response, only_looks).await;
         let cors = &api.settings.cors;
         cors.allow(&method, &headers, response.headers_mut());
         for (name, value) in &api.settings.headers {

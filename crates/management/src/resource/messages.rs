@@ -1,5 +1,6 @@
 //! Messages put into an exchange and taken out of a queue by hand.
 
+use axum::http::StatusCode;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use leveret_core::{
     dead_letter::routing_keys_of,
@@ -184,6 +185,12 @@ pub(crate) async fn get(
     rights.check(Right::Read, ObjectKind::Queue, &name)?;
     let count = usize::try_from(count.clamp(0, COUNT_MAX)).unwrap_or(0);
     let taker = (api.broker.next_connection_id(), visitor.name.clone());
+    // Given back when the answer is made of them.
+    let _place = api.gets.acquire().await;
+    if api.answers.is_crowded() {
+        // While nothing is taken yet: what is in an answer that cannot be sent would be lost.
+        return Err(Refused::empty(StatusCode::SERVICE_UNAVAILABLE));
+    }
     let taken = vhost.take(name, taker, count, outcome).await?;
     let list = taken
         .iter()
