@@ -1,6 +1,7 @@
 """What is only Leveret's: looking at messages without taking them, and cancelling other people's consumers."""
 
 import time
+from datetime import datetime, timedelta
 
 import pika
 import pytest
@@ -46,6 +47,32 @@ def test_messages_are_looked_at_where_they_stand(api, vhost, connection):  # noq
         # Nobody who looked has made anything redelivered.
         flags = [channel.basic_get("q", auto_ack=True)[0].redelivered for _ in range(5)]
         assert flags == [True, False, False, False, False]
+
+
+def test_messages_on_disk_show_when_they_expire(api, vhost, connection):  # noqa: F811
+    with connection.channel() as channel:
+        channel.queue_declare("q", durable=True, arguments={"x-message-ttl": 600_000})
+        properties = pika.BasicProperties(delivery_mode=2)
+        for _ in range(2200):
+            channel.basic_publish("", "q", b"x", properties)
+        path = f"x/queues/{vhost}/q/messages?limit=1000"
+        assert eventually(lambda: api.get(f"queues/{vhost}/q").json["messages_ready"] == 2200)
+        assert eventually(lambda: api.get(f"queues/{vhost}/q").json["messages_ram"] < 2200)
+        seen = []
+
+        def all_of_them():
+            del seen[:]
+            after = ""
+            while after is not None:
+                page = api.get(f"{path}{after}").json
+                seen.extend(page["messages"])
+                after = page["next"] and f"&after={page['next']}"
+            return len(seen) == 2200
+
+        assert eventually(all_of_them), len(seen)
+        for each in seen:
+            came, expires = (datetime.fromisoformat(each[key]) for key in ("came_at", "expires_at"))
+            assert expires - came >= timedelta(minutes=10), each
 
 
 def test_a_stream_is_looked_at_from_any_place(api, vhost, connection):  # noqa: F811

@@ -102,6 +102,15 @@ impl AnyQueue {
         }
     }
 
+    /// See [`Queue::attempts_of`]. Nothing comes back to a stream.
+    #[must_use]
+    pub fn attempts_of(&self, seq: Seq) -> u64 {
+        match self {
+            Self::Queue(queue) => queue.attempts_of(seq),
+            Self::Stream(_) => 0,
+        }
+    }
+
     /// Every consumer.
     #[must_use]
     pub fn consumer_reports(&self) -> Vec<ConsumerReport> {

@@ -111,12 +111,32 @@ struct Held {
 /// A read under way.
 #[derive(Debug, Default)]
 struct Read {
-    /// What came meanwhile and may or may not be among what is read.
+    /// What came meanwhile and may or may not be among what is read, as much as is worth having in memory.
     came: BTreeMap<Seq, Held>,
+    came_bytes: usize,
+    /// From here on it is not known what came.
+    until: Option<Seq>,
     /// What was forgotten meanwhile and may still be among what is read.
     gone: BTreeSet<Seq>,
     /// Where it began.
     from: Seq,
+}
+
+impl Read {
+    /// A message came. Of too many those that are due last are on disk only.
+    fn note(&mut self, seq: Seq, held: Held) {
+        if self.until.is_some_and(|until| seq >= until) {
+            return;
+        }
+        self.came_bytes += held.message.memory_bytes();
+        self.came.insert(seq, held);
+        while (self.came.len() > SOON_MAX || self.came_bytes > SOON_BYTES_MAX)
+            && let Some((last, held)) = self.came.pop_last()
+        {
+            self.came_bytes -= held.message.memory_bytes();
+            self.until = Some(last);
+        }
+    }
 }
 
 /// The waiting messages of one exchange.
@@ -228,6 +248,13 @@ impl Delay {
         self.later + (self.soon.len() + self.leaving.len()) as u64
     }
 
+    /// Those of them that are in memory, without those on their way.
+    #[must_use]
+    pub fn in_memory(&self) -> usize {
+        let came = self.read.as_ref().map_or(0, |read| read.came.len());
+        self.soon.len() + came
+    }
+
     /// The invariants of the module text.
     ///
     /// # Errors
@@ -317,7 +344,7 @@ impl Delay {
         } else {
             self.later += 1;
             if let Some(read) = &mut self.read {
-                read.came.insert(seq, held);
+                read.note(seq, held);
             }
         }
         self.push_out();
@@ -406,14 +433,22 @@ impl Delay {
     }
 
     fn refilled(&mut self, refilled: Refilled, effects: &mut Effects) {
-        let Some(Read { came, gone, from }) = self.read.take() else {
+        let Some(read) = self.read.take() else {
             return;
         };
+        let Read {
+            came,
+            gone,
+            from,
+            until,
+            came_bytes: _,
+        } = read;
         if self.horizon != Some(from) {
             // Sooner ones have pushed the horizon forward: what was read does not begin there.
             return;
         }
         let Refilled { rows, next, .. } = refilled;
+        let next = next.into_iter().chain(until).min();
         let read = rows.into_iter().map(|row| {
             let held = Held {
                 message: row.message,
@@ -421,10 +456,8 @@ impl Delay {
             };
             (row.seq, held)
         });
-        let came = came
-            .into_iter()
-            .filter(|(seq, _)| next.is_none_or(|next| *seq < next));
-        for (seq, held) in read.chain(came) {
+        let is_before = |(seq, _): &(Seq, Held)| next.is_none_or(|next| *seq < next);
+        for (seq, held) in read.chain(came).filter(is_before) {
             let is_known = self.soon.contains_key(&seq)
                 || self.leaving.contains_key(&seq)
                 || gone.contains(&seq);

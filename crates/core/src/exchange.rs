@@ -14,7 +14,7 @@ use leveret_wire::value::ShortString;
 use rpds::RedBlackTreeMapSync;
 
 use self::{
-    choice::{HashOf, Targets},
+    choice::{HashOf, Numbered, Targets},
     headers::HeadersMatch,
     topic::Trie,
 };
@@ -74,6 +74,8 @@ pub struct Exchange {
     /// Only for an exchange that chooses among its destinations by a hash.
     targets: Targets,
     hash_of: HashOf,
+    /// Only for an exchange that draws one of its bindings.
+    numbered: Numbered,
     /// Only for an exchange that may keep messages until their time.
     delay: Option<(QueueId, DelayRules)>,
     alternate: Option<ShortString>,
@@ -107,6 +109,7 @@ impl Exchange {
             trie: Trie::default(),
             targets: Targets::default(),
             hash_of,
+            numbered: Numbered::default(),
             alternate,
             policy_alternate: None,
         }
@@ -260,11 +263,8 @@ impl Exchange {
                 let weight = choice::weight(&record.key).unwrap_or(1);
                 self.targets.add(&record.destination, weight);
             }
-            ExchangeKind::Direct
-            | ExchangeKind::Fanout
-            | ExchangeKind::Random
-            | ExchangeKind::LocalRandom
-            | ExchangeKind::RecentHistory => {}
+            ExchangeKind::Random | ExchangeKind::LocalRandom => self.numbered.add(&id),
+            ExchangeKind::Direct | ExchangeKind::Fanout | ExchangeKind::RecentHistory => {}
         }
         self.bindings
             .insert_mut(id, Arc::new(Binding { record, headers }));
@@ -280,17 +280,17 @@ impl Exchange {
             ExchangeKind::ConsistentHash | ExchangeKind::ModulusHash => {
                 self.targets.remove(&id.destination);
             }
+            ExchangeKind::Random | ExchangeKind::LocalRandom => self.numbered.remove(id),
             ExchangeKind::Direct
             | ExchangeKind::Fanout
             | ExchangeKind::Headers
-            | ExchangeKind::Random
-            | ExchangeKind::LocalRandom
             | ExchangeKind::RecentHistory => {}
         }
         Some(record)
     }
 
-    /// Calls `found` with every destination that a message leads to, some more than once.
+    /// Calls `found` with every destination that a message with these keys leads to, of each binding at most once. No key is
+    /// there twice.
     pub(crate) fn matches<'a>(
         &'a self,
         routing_keys: &[ShortString],
@@ -309,9 +309,7 @@ impl Exchange {
             ExchangeKind::Fanout | ExchangeKind::RecentHistory => {
                 self.bindings.keys().for_each(|id| found(&id.destination));
             }
-            ExchangeKind::Topic => routing_keys
-                .iter()
-                .for_each(|key| self.trie.matches(key.as_bytes(), found)),
+            ExchangeKind::Topic => self.trie.matches(routing_keys, found),
             ExchangeKind::ConsistentHash => {
                 let target = self
                     .targets
@@ -325,9 +323,8 @@ impl Exchange {
                     .for_each(found);
             }
             ExchangeKind::Random | ExchangeKind::LocalRandom => {
-                let number = choice::nth(message.occasion().draw, self.bindings.size());
-                let binding = self.bindings.keys().nth(number);
-                binding.into_iter().for_each(|id| found(&id.destination));
+                let drawn = self.numbered.drawn(message.occasion().draw);
+                drawn.into_iter().for_each(found);
             }
             ExchangeKind::Headers if self.bindings.is_empty() => {}
             ExchangeKind::Headers => {

@@ -129,6 +129,22 @@ pub struct ConsumerId {
     pub number: u32,
 }
 
+impl ChannelKey {
+    /// Where the consumers of the channel stand among those of all.
+    #[must_use]
+    pub const fn consumers(self) -> RangeInclusive<ConsumerId> {
+        let first = ConsumerId {
+            channel: self,
+            number: 0,
+        };
+        let last = ConsumerId {
+            channel: self,
+            number: u32::MAX,
+        };
+        RangeInclusive::new(first, last)
+    }
+}
+
 /// Channels that end together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Channels {
@@ -144,32 +160,28 @@ impl Channels {
         }
     }
 
+    /// Where they stand.
+    pub(crate) const fn keys(self) -> RangeInclusive<ChannelKey> {
+        let consumers = self.consumers();
+        RangeInclusive::new(consumers.start().channel, consumers.end().channel)
+    }
+
     /// Where their consumers stand.
     pub(crate) const fn consumers(self) -> RangeInclusive<ConsumerId> {
-        let (first, last) = match self {
-            Self::One(one) => (one, one),
-            Self::AllOf(connection) => {
-                let first = ChannelKey {
-                    connection,
-                    channel: 0,
-                    opening: 0,
-                };
-                let last = ChannelKey {
-                    connection,
-                    channel: u16::MAX,
-                    opening: u32::MAX,
-                };
-                (first, last)
-            }
+        let connection = match self {
+            Self::One(one) => return one.consumers(),
+            Self::AllOf(connection) => connection,
         };
-        let first = ConsumerId {
-            channel: first,
-            number: 0,
+        let first = ChannelKey {
+            connection,
+            channel: 0,
+            opening: 0,
         };
-        let last = ConsumerId {
-            channel: last,
-            number: u32::MAX,
+        let last = ChannelKey {
+            connection,
+            channel: u16::MAX,
+            opening: u32::MAX,
         };
-        RangeInclusive::new(first, last)
+        RangeInclusive::new(*first.consumers().start(), *last.consumers().end())
     }
 }

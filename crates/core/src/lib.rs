@@ -23,4 +23,5 @@ pub mod refusal;
 pub mod rights;
 pub mod scope;
 pub mod stream;
+mod turns;
 pub mod vhost;

@@ -15,7 +15,7 @@ use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
 pub use self::{
     declare::{ExchangeDeclare, QueueDeclare, QueueDeclared},
-    route::{Hold, Occasion, Remember, Routable, Route},
+    route::{Hold, Occasion, Remember, Routable, Route, distinct},
 };
 use crate::{
     arguments::{self, Permits, QueueType},

@@ -292,6 +292,40 @@ fn what_is_due_later_than_the_window_costs_no_memory_and_comes_in_time() {
 }
 
 #[test]
+fn what_comes_while_others_are_read_costs_no_memory_either() {
+    let mut delay = DelayScenario::new(true);
+    let (first, later) = (SOON_MAX as u64 + 100, 4 * SOON_MAX as u64);
+    let holding = (1..=first).map(|millis| delay.holding(&format!("{millis:05}"), millis, 0));
+    let holding: Vec<_> = holding.collect();
+    delay.apply_all(holding);
+    delay.pass(1500);
+    let arriving = std::mem::take(&mut delay.on_the_way).into_values();
+    let arriving: Vec<_> = arriving.map(|seq| Command::Sent { seq }).collect();
+    delay.apply_all(arriving);
+    assert!(delay.read.is_some(), "the rest is to be read");
+    let holding = (0..later).map(|millis| {
+        let millis = 10_000 + (millis * 7919) % later;
+        delay.holding(&format!("{millis:05}"), millis, 0)
+    });
+    let holding: Vec<_> = holding.collect();
+    delay.apply_all(holding);
+    assert!(delay.delay.in_memory() <= 2 * SOON_MAX);
+    while delay.delay.pending() > 0 {
+        delay.settle();
+        delay.pass(100);
+    }
+    assert_eq!(delay.released.len() as u64, first + later);
+    // Those that are due within 16 ms may change places where what is in memory ended.
+    let slot = |(label, _): &(String, u64)| {
+        let millis: u64 = label.parse().expect("a number");
+        let held_at = if millis < 10_000 { START } else { START + 1500 };
+        (held_at + millis) >> 4
+    };
+    assert!(delay.released.is_sorted_by_key(slot));
+    assert!(delay.rows.is_empty());
+}
+
+#[test]
 fn many_that_are_due_at_once_leave_as_others_arrive() {
     for durable in [true, false] {
         let mut delay = DelayScenario::new(durable);

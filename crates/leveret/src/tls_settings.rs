@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use leveret_server::ServerOptions;
-use leveret_tls::{AlternativeName, CertificateFiles, LoginFrom, TlsSettings, Verify, Version};
+use leveret_tls::{
+    AlternativeName, CertificateFiles, LoginFrom, Revocation, TlsSettings, Verify, Version,
+};
 
-use crate::config::{LoginPart, SanType, Settings, TlsVersion, VerifyWhom};
+use crate::config::{ClientCrlCheck, LoginPart, SanType, Settings, TlsVersion, VerifyWhom};
 
 /// What a TLS listener for AMQP needs, if there is a certificate.
 pub(crate) fn amqp(settings: &Settings) -> Option<TlsSettings> {
@@ -25,6 +27,8 @@ pub(crate) fn http(settings: &Settings) -> Option<TlsSettings> {
         authorities: None,
         verify: Verify::None,
         requires_certificate: false,
+        revocation: Revocation::Ignored,
+        revocation_lists: Vec::new(),
         ..of(settings, CertificateFiles { certificate, key })
     })
 }
@@ -50,6 +54,14 @@ fn of(settings: &Settings, own: CertificateFiles) -> TlsSettings {
             VerifyWhom::Peer => Verify::Peer,
         },
         requires_certificate: settings.tls_require_client_cert,
+        depth: settings.tls_depth,
+        revocation: match settings.tls_crl_check {
+            ClientCrlCheck::No => Revocation::Ignored,
+            ClientCrlCheck::All => Revocation::OfAll,
+            ClientCrlCheck::Peer => Revocation::OfPeer,
+            ClientCrlCheck::BestEffort => Revocation::WhereKnown,
+        },
+        revocation_lists: settings.tls_crl_dirs.clone(),
         versions: versions.collect(),
         ciphers: settings.tls_ciphers.clone(),
         own_cipher_order: settings.tls_honor_cipher_order,

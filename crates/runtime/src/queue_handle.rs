@@ -1,5 +1,8 @@
 //! One queue behind its lock: commands in, effects carried out.
 
+mod answers;
+mod look;
+
 use std::{
     collections::BTreeMap,
     panic::resume_unwind,
@@ -14,17 +17,16 @@ use leveret_core::{
     arguments::{DeadLetter, QueueSettings, QueueType},
     ids::{ChannelKey, ConnectionId, ConsumerId, QueueId, Seq, Timestamp},
     queue::{
-        Answer, Command, Confirm, ConsumerReport, Deaths, Delivery, Depth, Effects, Found, Look,
-        Refill, Remains, Report, RequestId, Seen, Standing,
+        Answer, Command, Confirm, ConsumerReport, Deaths, Delivery, Depth, Effects, Refill,
+        Remains, Report, RequestId,
     },
     record::{Attempts, QueueRecord, QueueState, Write},
     stream::Told,
 };
-use leveret_store::{ReadError, Store};
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
 use tracing::error;
 
+use self::answers::Answers;
 use crate::{
     broker::Services,
     firehose::Handed,
@@ -38,9 +40,6 @@ use crate::{
     transfers::{self, Dead},
     vhost_handle::VhostHandle,
 };
-
-/// Bytes that one look reads from the disk, of each priority.
-const LOOK_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Messages that are dropped in place when nobody needs them any more. More of them go on a thread that may take its time.
 const DROPPED_AT_ONCE_MAX: usize = 1000;
@@ -74,8 +73,7 @@ struct Guarded {
     promises: Vec<Promise>,
     /// The connections of this queue's consumers.
     outboxes: BTreeMap<ConnectionId, Arc<dyn Outbox>>,
-    waiting: BTreeMap<u64, oneshot::Sender<Answer>>,
-    last_request: u64,
+    answers: Answers,
     /// When the timers will call.
     timer: Option<Timestamp>,
     /// The share of the node's transient memory that was told last.
@@ -158,8 +156,7 @@ impl QueueHandle {
                 effects: Effects::default(),
                 promises: Vec::new(),
                 outboxes: BTreeMap::new(),
-                waiting: BTreeMap::new(),
-                last_request: 0,
+                answers: Answers::default(),
                 timer: None,
                 transient_bytes: 0,
                 dead_letter: settings.dead_letter,
@@ -247,27 +244,6 @@ impl QueueHandle {
         self.submit(&mut vec![Command::Tick]);
     }
 
-    /// Messages as they stand, by position; nobody and nothing is disturbed. What waits to be written is not there yet.
-    ///
-    /// # Errors
-    ///
-    /// When what is on disk cannot be read.
-    pub async fn look(&self, look: Look) -> Result<Vec<Seen>, ReadError> {
-        let found = self.guarded.lock().queue.look(look);
-        if found.cold.is_empty() && found.single.is_empty() {
-            return Ok(found.seen);
-        }
-        let readers = &self.services.readers;
-        let (store, queue) = (readers.store.clone(), self.record.id);
-        let read = readers.threads.spawn_blocking(move || {
-            let Some(store) = store.upgrade() else {
-                return Ok(found.seen);
-            };
-            with_stored(&store, queue, look, found)
-        });
-        read.await.unwrap_or_else(|_| Ok(Vec::new()))
-    }
-
     /// Every consumer.
     #[must_use]
     pub fn consumers(&self) -> Vec<ConsumerReport> {
@@ -349,8 +325,7 @@ impl QueueHandle {
         guarded.effects = Effects::default();
         guarded.promises.clear();
         guarded.handed.clear();
-        // Whoever waits for an answer is told that there is no such queue.
-        guarded.waiting.clear();
+        guarded.answers.give_up();
         if let Some(at) = guarded.timer.take() {
             self.services.timers.clear(self.record.id, at);
         }
@@ -460,15 +435,8 @@ impl QueueHandle {
 
     /// Sends one command and waits for its answer; `None` when the queue is gone first.
     pub async fn ask(&self, command: impl FnOnce(RequestId) -> Command) -> Option<Answer> {
-        let (sender, answer) = oneshot::channel();
-        let command = {
-            let mut guarded = self.guarded.lock();
-            guarded.last_request += 1;
-            let request = guarded.last_request;
-            guarded.waiting.insert(request, sender);
-            command(RequestId(request))
-        };
-        self.submit(&mut vec![command]);
+        let (request, answer) = self.guarded.lock().answers.wait();
+        self.submit(&mut vec![command(request)]);
         answer.await.ok()
     }
 
@@ -511,9 +479,9 @@ impl QueueHandle {
         for (to, answered) in effects.answers.drain(..) {
             if to == request {
                 answer = answered;
-            } else if let Some(waiter) = guarded.waiting.remove(&to.0) {
+            } else {
                 // A get that waited for the head of a queue that is gone now.
-                let _ = waiter.send(answered);
+                guarded.answers.tell(to, answered);
             }
         }
         if guarded.queue.is_deleted() {
@@ -541,17 +509,14 @@ impl QueueHandle {
             queue,
             effects,
             outboxes,
-            waiting,
+            answers,
             handed,
             ..
         } = guarded;
         loop {
             let has_more = queue.hand_out(effects);
             for (request, answer) in effects.answers.drain(..) {
-                if let Some(waiter) = waiting.remove(&request.0) {
-                    // Whoever asked may be gone with its connection.
-                    let _ = waiter.send(answer);
-                }
+                answers.tell(request, answer);
             }
             if self.is_traced.load(Ordering::Relaxed) {
                 note_handed(&effects.deliveries, handed);
@@ -710,7 +675,7 @@ impl QueueHandle {
 /// The answer of a queue that has broken: nothing is taken, and nobody waits for it.
 #[cold]
 fn refuse(guarded: &mut Guarded, commands: &mut Vec<Command>) -> Afterwards {
-    guarded.waiting.clear();
+    guarded.answers.give_up();
     let confirms = commands.drain(..).filter_map(|command| match command {
         Command::Enqueue { confirm, .. } => confirm,
         _ => None,
@@ -728,73 +693,4 @@ fn note_handed(deliveries: &[Delivery], handed: &mut Vec<Handed>) {
         redelivered: delivery.redelivered,
         message: delivery.message.clone(),
     }));
-}
-
-/// What was found in memory, and what is on disk between and behind it.
-fn with_stored(
-    store: &Store,
-    queue: QueueId,
-    look: Look,
-    found: Found,
-) -> Result<Vec<Seen>, ReadError> {
-    let mut seen = found.seen;
-    // Where a page of one priority ended for its bytes nothing behind that can be told of the others.
-    let mut end = None;
-    for part in found.cold {
-        let page = store.read_messages(
-            queue,
-            part.priority,
-            part.from,
-            part.until,
-            look.limit,
-            LOOK_BYTES_MAX,
-        )?;
-        if page.rows.len() < look.limit
-            && let Some(next) = page.next
-        {
-            end = Some(end.map_or(next, |end: Seq| end.min(next)));
-        }
-        for row in page.rows {
-            let held = found.cold_retries.iter().find(|(seq, _)| *seq == row.seq);
-            let standing = match held {
-                Some((_, until)) if look.retrying => Standing::Retrying(*until),
-                None if look.ready => Standing::Ready,
-                Some(_) | None => continue,
-            };
-            // One that came into memory or left it while it was looked up is there already.
-            if seen.iter().any(|known| known.seq == row.seq) {
-                continue;
-            }
-            seen.push(Seen {
-                seq: row.seq,
-                standing,
-                redelivered: held.is_some() || row.seq < found.redelivered_below,
-                attempts: 0,
-                came: Some(row.enqueued_at),
-                expires: None,
-                message: row.message,
-            });
-        }
-    }
-    for one in found.single {
-        let (from, until) = (one.seq, one.seq.next());
-        let page = store.read_messages(queue, one.priority, from, until, 1, LOOK_BYTES_MAX)?;
-        // It may have been settled meanwhile.
-        if let Some(row) = page.rows.into_iter().next() {
-            seen.push(Seen {
-                seq: one.seq,
-                standing: one.standing,
-                message: row.message,
-                // Whoever has it now may be the first one.
-                redelivered: !matches!(one.standing, Standing::Unacked(_)),
-                attempts: 0,
-                came: Some(row.enqueued_at),
-                expires: None,
-            });
-        }
-    }
-    seen.sort_by_key(|seen| seen.seq);
-    seen.retain(|seen| end.is_none_or(|end| seen.seq < end));
-    seen.truncate(look.limit);
-    Ok(seen)
 }

@@ -15,6 +15,7 @@
 //! answered too: it is dead, and there is nobody to tell.
 
 use std::{
+    collections::HashMap,
     pin::pin,
     sync::{
         Arc, Weak,
@@ -23,6 +24,7 @@ use std::{
     vec::IntoIter,
 };
 
+use foldhash::fast::RandomState;
 use leveret_core::{
     arguments::DeadLetter,
     dead_letter::{DeadMessage, Death},
@@ -44,10 +46,11 @@ use crate::{
     registry::Registry, vhost_handle::VhostHandle,
 };
 
-/// Messages moved at once: commands for one queue then share one hold of its lock, and all of them a commit.
+/// Messages moved at once, each as often as there are queues that take it: commands for one queue then share one hold of its
+/// lock, and all of them a commit.
 const UNIT_MESSAGES_MAX: usize = 1000;
 
-/// The same in bytes of memory. While a unit is put together nothing else is stored, and so nothing confirmed.
+/// The same in bytes. While a unit is put together nothing else is stored, and so nothing confirmed.
 const UNIT_BYTES_MAX: usize = 4 << 20;
 
 /// Messages on their way from which on publishers wait: what they publish may be what makes others die.
@@ -192,8 +195,8 @@ impl Arrivals {
 struct Unit {
     services: Arc<Services>,
     batches: Batches,
+    /// Messages that leave their places.
     messages: usize,
-    bytes: usize,
 }
 
 impl Unit {
@@ -202,7 +205,6 @@ impl Unit {
             services,
             batches: Batches::default(),
             messages: 0,
-            bytes: 0,
         }
     }
 
@@ -224,8 +226,11 @@ impl Unit {
         }
     }
 
+    /// What goes nowhere counts as well, and one with more new places than a unit has room for is a unit.
     const fn is_full(&self) -> bool {
-        self.messages >= UNIT_MESSAGES_MAX || self.bytes >= UNIT_BYTES_MAX
+        self.messages >= UNIT_MESSAGES_MAX
+            || self.batches.copies >= UNIT_MESSAGES_MAX
+            || self.batches.bytes >= UNIT_BYTES_MAX
     }
 
     async fn end(&mut self) {
@@ -240,7 +245,6 @@ impl Unit {
         services
             .transfers
             .have_arrived(std::mem::take(&mut self.messages));
-        self.bytes = 0;
         // A long chain of deaths must not keep others from this thread.
         tokio::task::yield_now().await;
         // Nor is it to fill memory with what the disk has still to take.
@@ -256,7 +260,6 @@ impl Unit {
                 return false;
             };
             self.messages += 1;
-            self.bytes += transfer.message.memory_bytes();
             if let (Some(vhost), Some(snapshot)) = (&vhost, &snapshot) {
                 let Self {
                     services, batches, ..
@@ -279,7 +282,6 @@ impl Unit {
                 return false;
             };
             self.messages += 1;
-            self.bytes += message.memory_bytes();
             if let (Some(vhost), Some(snapshot)) = (&vhost, &snapshot) {
                 let Self {
                     services, batches, ..
@@ -300,6 +302,12 @@ impl Unit {
 struct Batches {
     queues: Vec<(Arc<QueueHandle>, Vec<Command>)>,
     delays: Vec<(Arc<DelayHandle>, Vec<delay::Command>)>,
+    /// Where each of both is in its list.
+    index: HashMap<QueueId, usize, RandomState>,
+    /// Messages for all of them.
+    copies: usize,
+    /// Memory of these, as if each were one of its own.
+    bytes: usize,
     watched: Vec<Watched>,
     /// What nobody needs any more where it came from. It is let go of behind everything else: a queue that breaks on the way must
     /// not leave a message nowhere.
@@ -318,27 +326,21 @@ struct Watched {
 
 impl Batches {
     fn of(&mut self, queue: Arc<QueueHandle>) -> &mut Vec<Command> {
-        let known = self
-            .queues
-            .iter()
-            .rposition(|(known, _)| known.id() == queue.id());
-        let at = known.unwrap_or_else(|| {
-            self.queues.push((queue, Vec::new()));
-            self.queues.len() - 1
+        let Self { queues, index, .. } = self;
+        let at = *index.entry(queue.id()).or_insert_with(|| {
+            queues.push((queue, Vec::new()));
+            queues.len() - 1
         });
-        &mut self.queues[at].1
+        &mut queues[at].1
     }
 
     fn of_delay(&mut self, delay: Arc<DelayHandle>) -> &mut Vec<delay::Command> {
-        let known = self
-            .delays
-            .iter()
-            .rposition(|(known, _)| known.id() == delay.id());
-        let at = known.unwrap_or_else(|| {
-            self.delays.push((delay, Vec::new()));
-            self.delays.len() - 1
+        let Self { delays, index, .. } = self;
+        let at = *index.entry(delay.id()).or_insert_with(|| {
+            delays.push((delay, Vec::new()));
+            delays.len() - 1
         });
-        &mut self.delays[at].1
+        &mut delays[at].1
     }
 
     /// Nobody needs the message there any more.
@@ -406,6 +408,8 @@ fn route(
     registry: &Registry,
     batches: &mut Batches,
 ) {
+    #[cfg(test)]
+    tests::meet_bug(&transfer.message);
     let death = Death {
         queue: &queue.name,
         reason: transfer.reason,
@@ -490,6 +494,9 @@ impl Targets {
     }
 
     fn send(self, message: &Message, confirm: Option<Confirm>, batches: &mut Batches) {
+        let copies = self.queues.len() + self.delays.len();
+        batches.copies += copies;
+        batches.bytes += copies.max(1) * message.memory_bytes();
         for queue in self.queues {
             batches.of(queue).push(Command::Enqueue {
                 message: message.clone(),
@@ -503,5 +510,189 @@ impl Targets {
                 confirm: None,
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use bytes::Bytes;
+    use leveret_core::{
+        ids::Timestamp,
+        message::MessageParts,
+        queue::DeathReason,
+        record::{BindingRecord, Destination},
+        vhost::QueueDeclare,
+    };
+    use leveret_wire::value::FieldTable;
+
+    use super::*;
+    use crate::{
+        alarms::Limits,
+        broker::{Broker, NodeOptions, StartOptions},
+    };
+
+    thread_local! {
+        /// A message with this body meets a bug.
+        static BUG: Cell<Option<&'static [u8]>> = const { Cell::new(None) };
+    }
+
+    pub(super) fn meet_bug(message: &Message) {
+        assert!(BUG.get() != Some(message.body()), "the bug of this test");
+    }
+
+    /// A broker with queues behind `amq.fanout`, and one queue in which messages died.
+    struct Scenario {
+        broker: Arc<Broker>,
+        from: Arc<QueueHandle>,
+        to: Vec<Arc<QueueHandle>>,
+    }
+
+    impl Scenario {
+        async fn start(targets: usize) -> Self {
+            let options = StartOptions {
+                data_dir: None,
+                store: leveret_store::Options::default(),
+                node: NodeOptions::default(),
+                limits: Limits::default(),
+            };
+            let broker = Broker::start(&options, |failure| panic!("storage failed: {failure}"));
+            let broker = broker.expect("nothing but memory is wanted");
+            let vhost = broker.vhost(&name("/")).expect("every broker has it");
+            let mut queues = Vec::new();
+            for number in 0..=targets {
+                let queue = name(&format!("q{number}"));
+                let asked = QueueDeclare {
+                    name: queue.clone(),
+                    server_named: false,
+                    durable: true,
+                    exclusive: false,
+                    auto_delete: false,
+                    arguments: FieldTable::default(),
+                };
+                let connection = ConnectionId::new(1);
+                let declared = vhost.declare_queue(asked, connection).await;
+                declared.expect("declared");
+                if number > 0 {
+                    let binding = BindingRecord {
+                        vhost: name("/"),
+                        source: name("amq.fanout"),
+                        destination: Destination::Queue(queue.clone()),
+                        key: ShortString::default(),
+                        arguments: FieldTable::default(),
+                    };
+                    let bound = vhost.bind(binding, connection).await;
+                    bound.expect("bound");
+                }
+                let id = vhost.snapshot().queue(&queue).expect("just declared").id;
+                queues.push(broker.queue(id).expect("just declared"));
+            }
+            let from = queues.remove(0);
+            let to = queues;
+            Self { broker, from, to }
+        }
+
+        fn unit(&self) -> Unit {
+            Unit::new(self.from.services().clone())
+        }
+
+        /// Ends a unit of messages that nobody has handed over.
+        async fn end(&self, unit: &mut Unit) {
+            let transfers = &self.from.services().transfers;
+            transfers.waiting.fetch_add(unit.messages, Ordering::AcqRel);
+            unit.end().await;
+        }
+
+        fn dead(&self) -> Dead {
+            let vhost = self.from.vhost().expect("it is there");
+            let to = DeadLetter {
+                exchange: Some(name("amq.fanout")),
+                routing_key: None,
+            };
+            Dead {
+                queue: self.from.record().clone(),
+                vhost: Arc::downgrade(&vhost),
+                to,
+                at_least_once: false,
+                transfers: Vec::new(),
+            }
+        }
+
+        fn ready(&self) -> Vec<u64> {
+            let depths = self.to.iter().map(|queue| queue.status().0.ready);
+            depths.collect()
+        }
+    }
+
+    impl Drop for Scenario {
+        fn drop(&mut self) {
+            let _ = self.broker.stop();
+        }
+    }
+
+    fn name(text: &str) -> ShortString {
+        ShortString::try_from(text).expect("short")
+    }
+
+    fn died(count: usize, body: impl Fn(usize) -> Bytes) -> IntoIter<Transfer> {
+        let transfer = |number| Transfer {
+            seq: Some(Seq::new(number as u64)),
+            reason: DeathReason::Rejected,
+            died_at: Timestamp::new(1),
+            message: Message::new(MessageParts {
+                exchange: b"",
+                routing_key: b"q0",
+                properties: &[0, 0],
+                body: body(number),
+                persistent: true,
+                priority: None,
+            }),
+            was_delivered: false,
+            taken_by: Box::default(),
+        };
+        let died: Vec<Transfer> = (0..count).map(transfer).collect();
+        died.into_iter()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_unit_is_full_at_so_many_messages_however_many_queues_take_each() {
+        for (targets, expected) in [(0, 1000), (1, 1000), (3, 334), (50, 20)] {
+            let scenario = Scenario::start(targets).await;
+            let mut unit = scenario.unit();
+            let mut transfers = died(1500, |_| Bytes::new());
+            assert!(unit.route(&scenario.dead(), &mut transfers));
+            assert_eq!(1500 - transfers.len(), expected, "for {targets} queues");
+            scenario.end(&mut unit).await;
+            assert_eq!(scenario.ready(), vec![expected as u64; targets]);
+            // The next one begins anew.
+            let mut others = died(10, |_| Bytes::new());
+            assert!(!unit.route(&scenario.dead(), &mut others));
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_unit_is_full_at_so_many_bytes() {
+        let body = Bytes::from(vec![0; 256 * 1024]);
+        for (targets, expected) in [(0, 16), (1, 16), (4, 4)] {
+            let scenario = Scenario::start(targets).await;
+            let mut unit = scenario.unit();
+            let mut transfers = died(100, |_| body.clone());
+            assert!(unit.route(&scenario.dead(), &mut transfers));
+            assert_eq!(100 - transfers.len(), expected, "for {targets} queues");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn fm34_a_message_that_meets_a_bug_on_its_way_keeps_no_other_from_its_own() {
+        let scenario = Scenario::start(1).await;
+        let mut unit = scenario.unit();
+        let mut transfers = died(10, |number| Bytes::from(format!("body {number}")));
+        BUG.set(Some(b"body 4"));
+        assert!(!unit.route(&scenario.dead(), &mut transfers));
+        BUG.set(None);
+        assert_eq!(unit.batches.done.len(), 9, "where it came from keeps it");
+        scenario.end(&mut unit).await;
+        assert_eq!(scenario.ready(), [9]);
     }
 }

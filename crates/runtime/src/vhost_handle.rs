@@ -6,7 +6,7 @@ mod queues;
 mod routing;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -69,7 +69,7 @@ pub struct VhostHandle {
 struct Applier {
     /// The vhost was deleted; nothing is made in it any more.
     is_ended: bool,
-    exclusive_queues: BTreeMap<ConnectionId, Vec<QueueId>>,
+    exclusive_queues: BTreeMap<ConnectionId, BTreeSet<QueueId>>,
 }
 
 impl VhostHandle {

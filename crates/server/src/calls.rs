@@ -143,10 +143,9 @@ impl Calls {
                         consumer: cancel.consumer,
                     }]);
                 }
-                self.outbox
-                    .remove_consumers(|known| *known == cancel.consumer);
+                self.outbox.remove_consumer(cancel.consumer);
                 self.consumer_arguments.remove(&cancel.consumer);
-                self.tell_consumers_gone(|consumer| *consumer == cancel.consumer);
+                self.tell_consumers_gone(cancel.consumer..=cancel.consumer);
                 Answer::Done
             }
             Call::SharePrefetch(asked) => {

@@ -1,7 +1,9 @@
 //! The outgoing half of a connection as queues and the committer see it.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     future::poll_fn,
+    ops::RangeInclusive,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -101,8 +103,9 @@ pub(crate) enum Order {
 struct State {
     outgoing: Outgoing,
     /// Consumers that were paused, to be resumed at the low-water mark.
-    paused: Vec<ConsumerId>,
-    consumers: Vec<(ConsumerId, Arc<QueueHandle>)>,
+    paused: BTreeSet<ConsumerId>,
+    /// Those on queues. There may be tens of thousands.
+    consumers: BTreeMap<ConsumerId, Arc<QueueHandle>>,
     /// The reader waits until the client has taken what is here.
     reader_waits: bool,
     end: End,
@@ -125,8 +128,8 @@ impl ConnectionOutbox {
     pub(crate) fn new(started: Instant, is_memory_short: Arc<AtomicBool>) -> Self {
         let state = State {
             outgoing: Outgoing::new(),
-            paused: Vec::new(),
-            consumers: Vec::new(),
+            paused: BTreeSet::new(),
+            consumers: BTreeMap::new(),
             reader_waits: false,
             end: End::Open,
             writer: None,
@@ -184,18 +187,30 @@ impl ConnectionOutbox {
 
     /// From now on the queue is told when this consumer's reader has caught up.
     pub(crate) fn add_consumer(&self, consumer: ConsumerId, queue: Arc<QueueHandle>) {
-        self.state.lock().consumers.push((consumer, queue));
+        self.state.lock().consumers.insert(consumer, queue);
     }
 
     /// The consumers on queues, and where they are.
     pub(crate) fn consumers(&self) -> Vec<(ConsumerId, Arc<QueueHandle>)> {
-        self.state.lock().consumers.clone()
+        let state = self.state.lock();
+        let consumers = state.consumers.iter();
+        consumers.map(|(&id, queue)| (id, queue.clone())).collect()
     }
 
-    pub(crate) fn remove_consumers(&self, is_gone: impl Fn(&ConsumerId) -> bool) {
+    /// These are gone.
+    pub(crate) fn remove_consumers(&self, gone: RangeInclusive<ConsumerId>) {
         let mut state = self.state.lock();
-        state.consumers.retain(|(consumer, _)| !is_gone(consumer));
-        state.paused.retain(|consumer| !is_gone(consumer));
+        let consumers = state.consumers.extract_if(gone.clone(), |_, _| true);
+        consumers.for_each(drop);
+        let paused = state.paused.extract_if(gone, |_| true);
+        paused.for_each(drop);
+    }
+
+    /// This one is gone.
+    pub(crate) fn remove_consumer(&self, gone: ConsumerId) {
+        let mut state = self.state.lock();
+        state.consumers.remove(&gone);
+        state.paused.remove(&gone);
     }
 
     /// Nothing comes behind what is there now. The reader says so, whose task writes it in the same turn.
@@ -366,10 +381,9 @@ impl ConnectionOutbox {
             if paused.is_empty() || !is_low {
                 return;
             }
-            let is_paused = |known: &&(ConsumerId, _)| paused.contains(&known.0);
-            let resumed = consumers.iter().filter(is_paused).cloned().collect();
-            paused.clear();
-            resumed
+            let resumed = std::mem::take(paused).into_iter();
+            let resumed = resumed.filter_map(|id| Some((id, consumers.get(&id)?.clone())));
+            resumed.collect()
         };
         for (consumer, queue) in resumed {
             queue.resume(consumer);
@@ -387,12 +401,7 @@ impl ConnectionOutbox {
     /// Consumers that wait for room in their channel ask again, one queue after the other until there is none.
     pub(crate) fn wake(&self, channel: ChannelKey) {
         while let Some(waiting) = self.with(|outgoing| outgoing.next_waiting(channel)) {
-            let queue = {
-                let state = self.state.lock();
-                let mut consumers = state.consumers.iter();
-                let found = consumers.find(|(known, _)| *known == waiting);
-                found.map(|(_, queue)| queue.clone())
-            };
+            let queue = { self.state.lock().consumers.get(&waiting).cloned() };
             if let Some(queue) = queue {
                 queue.ask_again(channel);
             }
@@ -443,11 +452,8 @@ impl Outbox for ConnectionOutbox {
         }
         let is_high = state.outgoing.pending_bytes() > self.waters().high;
         if is_high {
-            for delivery in deliveries {
-                if !state.paused.contains(&delivery.consumer) {
-                    state.paused.push(delivery.consumer);
-                }
-            }
+            let paused = deliveries.iter().map(|delivery| delivery.consumer);
+            state.paused.extend(paused);
         }
         self.ring(state);
         if is_high {
@@ -494,7 +500,9 @@ impl Outbox for ConnectionOutbox {
         if self.with(|outgoing| outgoing.take_back(overdue)) {
             self.reader_bell.notify_one();
         }
-        self.remove_consumers(|known| overdue.consumer == Some(*known));
+        if let Some(consumer) = overdue.consumer {
+            self.remove_consumer(consumer);
+        }
     }
 
     fn cancel(&self, consumers: &[ConsumerId]) {
@@ -503,7 +511,9 @@ impl Outbox for ConnectionOutbox {
                 outgoing.cancel_consumer(consumer);
             }
         });
-        self.remove_consumers(|known| consumers.contains(known));
+        for &consumer in consumers {
+            self.remove_consumer(consumer);
+        }
     }
 }
 

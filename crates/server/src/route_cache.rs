@@ -1,7 +1,7 @@
 //! Routes a connection has used lately.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -117,6 +117,7 @@ impl RouteCache {
             let mut keys = Vec::with_capacity(1 + extra_keys.len());
             keys.push(routing_key.clone());
             keys.extend_from_slice(extra_keys);
+            let keys = vhost::distinct(&keys);
             let found = self.look_up(exchange, &keys, message)?;
             return Ok(self.found(found));
         }
@@ -203,13 +204,12 @@ impl RouteCache {
         extra_keys: &[ShortString],
     ) -> Vec<ReplyTarget> {
         let mut targets: Vec<ReplyTarget> = Vec::new();
+        let mut known = BTreeSet::new();
         if exchange.is_empty() {
             for key in std::iter::once(routing_key).chain(extra_keys) {
                 if is_reply_name(key)
                     && let Some(target) = self.vhost.reply_target(key)
-                    && !targets
-                        .iter()
-                        .any(|known| known.consumer() == target.consumer())
+                    && known.insert(target.consumer())
                 {
                     targets.push(target);
                 }

@@ -14,6 +14,8 @@ mod rights;
 mod topology;
 mod transaction;
 
+use std::collections::BTreeSet;
+
 use bytes::{Bytes, BytesMut};
 use leveret_core::{
     ids::{ChannelKey, ConsumerId, QueueId},
@@ -202,20 +204,19 @@ impl Channel {
     /// The channel and every queue that may hold something of it.
     pub(crate) fn end(&self) -> ChannelEnd {
         let unacked = self.ledger.iter().map(|unacked| unacked.at.queue);
-        let mut queues: Vec<QueueId> = Vec::new();
+        let mut queues: BTreeSet<QueueId> = BTreeSet::new();
+        let mut last = None;
         let transaction = self.open_transaction();
         let settled = transaction.into_iter().flat_map(Transaction::queues);
         for queue in self.consumers.queues().chain(unacked).chain(settled) {
             // Neighbours are mostly of the same queue.
-            if queues.last() != Some(&queue)
-                && let Err(at) = queues.binary_search(&queue)
-            {
-                queues.insert(at, queue);
+            if last.replace(queue) != Some(queue) {
+                queues.insert(queue);
             }
         }
         ChannelEnd {
             channel: self.key,
-            queues,
+            queues: queues.into_iter().collect(),
         }
     }
 

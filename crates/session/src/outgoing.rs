@@ -119,6 +119,8 @@ struct Channel {
     next_tag: u64,
     /// Sorted by number, since numbers are given in rising order.
     consumers: Vec<Consumer>,
+    /// Those among them that are gone: so many that all of them are worth one move.
+    gone: usize,
     /// Consumers above all that were added; they were cancelled before they were answered.
     cancelled_early: Vec<u32>,
     /// The highest number that was added.
@@ -140,6 +142,7 @@ struct Consumer {
     tag: ShortString,
     no_ack: bool,
     takes_room: bool,
+    is_gone: bool,
 }
 
 impl Channel {
@@ -154,9 +157,31 @@ impl Channel {
     }
 
     fn consumer_position(&self, number: u32) -> Option<usize> {
-        self.consumers
+        let at = self
+            .consumers
             .binary_search_by_key(&number, |known| known.number)
-            .ok()
+            .ok()?;
+        self.consumers
+            .get(at)
+            .is_some_and(|known| !known.is_gone)
+            .then_some(at)
+    }
+
+    /// Takes a consumer out; its tag. Tens of thousands may go one by one: not each of them moves the others.
+    fn take_consumer(&mut self, number: u32) -> Option<ShortString> {
+        let at = self.consumer_position(number)?;
+        let known = self.consumers.get_mut(at)?;
+        known.is_gone = true;
+        let tag = std::mem::take(&mut known.tag);
+        self.gone += 1;
+        if 2 * self.gone >= self.consumers.len() {
+            self.consumers.retain(|known| !known.is_gone);
+            self.gone = 0;
+        }
+        if let Some(room) = &mut self.room {
+            room.forget(number);
+        }
+        Some(tag)
     }
 }
 
@@ -199,6 +224,7 @@ impl Outgoing {
             key,
             next_tag: 1,
             consumers: Vec::new(),
+            gone: 0,
             cancelled_early: Vec::new(),
             last_number: 0,
             confirms: Confirms::new(),
@@ -265,6 +291,7 @@ impl Outgoing {
             tag,
             no_ack,
             takes_room,
+            is_gone: false,
         });
         let is_cancelled = channel.cancelled_early.contains(&number);
         channel.cancelled_early.retain(|early| *early > number);
@@ -281,7 +308,7 @@ impl Outgoing {
     /// The consumer ended on the server's side, for example with its queue. Clients that can take it are
     /// told; its tag is free either way.
     pub fn cancel_consumer(&mut self, consumer: ConsumerId) {
-        let Some(Consumer { tag, .. }) = self.take_consumer(consumer) else {
+        let Some(tag) = self.take_consumer(consumer) else {
             self.note_early(consumer);
             return;
         };
@@ -601,13 +628,9 @@ impl Outgoing {
         }
     }
 
-    fn take_consumer(&mut self, consumer: ConsumerId) -> Option<Consumer> {
+    fn take_consumer(&mut self, consumer: ConsumerId) -> Option<ShortString> {
         let channel = self.channel(consumer.channel)?;
-        let at = channel.consumer_position(consumer.number)?;
-        if let Some(room) = &mut channel.room {
-            room.forget(consumer.number);
-        }
-        Some(channel.consumers.remove(at))
+        channel.take_consumer(consumer.number)
     }
 
     fn channel(&mut self, key: ChannelKey) -> Option<&mut Channel> {

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::{
         WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -14,11 +14,11 @@ use rustls::{
     },
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
-use x509_parser::{certificate::X509Certificate, prelude::FromDer};
 
 use crate::{
+    depth,
     server_config::{TlsError, roots, versions},
-    settings::Verify,
+    settings::{DEPTH, Verify},
 };
 
 /// What a client asks of a server's certificate.
@@ -37,7 +37,7 @@ impl Default for ClientTlsSettings {
         Self {
             verify: Verify::Peer,
             authorities: None,
-            depth: 10,
+            depth: DEPTH,
         }
     }
 }
@@ -111,11 +111,7 @@ impl ServerCertVerifier for OfAuthority {
         let verified = self
             .inner
             .verify_server_cert(own, between, name, ocsp, now)?;
-        // Authorities that a server sends along although it need not do not count.
-        let counted = between.iter().filter(|der| !is_of_itself(der)).count();
-        if u32::try_from(counted).unwrap_or(u32::MAX) > self.depth {
-            return Err(CertificateError::UnknownIssuer.into());
-        }
+        depth::check(between, self.depth)?;
         Ok(verified)
     }
 
@@ -140,11 +136,6 @@ impl ServerCertVerifier for OfAuthority {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.inner.supported_verify_schemes()
     }
-}
-
-fn is_of_itself(der: &CertificateDer<'_>) -> bool {
-    X509Certificate::from_der(der)
-        .is_ok_and(|(_, certificate)| certificate.subject() == certificate.issuer())
 }
 
 /// Takes everybody: `verify_none`, which an operator has to say.

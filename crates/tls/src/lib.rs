@@ -6,6 +6,8 @@
 
 mod ciphers;
 mod client_config;
+mod client_verifier;
+mod depth;
 mod names;
 mod reload;
 mod server_config;
@@ -20,6 +22,9 @@ pub use self::{
     names::PeerCertificate,
     reload::Tls,
     server_config::TlsError,
-    settings::{AlternativeName, CertificateFiles, LoginFrom, TlsSettings, Verify, Version},
+    settings::{
+        AlternativeName, CertificateFiles, DEPTH, LoginFrom, Revocation, TlsSettings, Verify,
+        Version,
+    },
     validity::Validity,
 };

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::SystemTime,
 };
@@ -10,6 +11,7 @@ use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 
 use crate::{
+    client_verifier::files_of,
     server_config::{self, TlsError},
     settings::TlsSettings,
 };
@@ -84,9 +86,12 @@ impl Tls {
 }
 
 fn stamps(settings: &TlsSettings) -> Vec<Stamp> {
-    let stamp = |path| {
+    let stamp = |path: PathBuf| {
         let metadata = fs::metadata(path).ok()?;
         Some((metadata.modified().ok()?, metadata.len()))
     };
-    settings.files().map(stamp).collect()
+    let lists = settings.directories().iter();
+    let lists = lists.flat_map(|directory| files_of(directory).unwrap_or_default());
+    let files = settings.files().cloned().chain(lists);
+    files.map(stamp).collect()
 }

@@ -9,17 +9,14 @@ use rustls::{
         CertificateDer, PrivateKeyDer,
         pem::{self, PemObject},
     },
-    server::{
-        ClientHello, NoClientAuth, ResolvesServerCert, WebPkiClientVerifier,
-        danger::ClientCertVerifier,
-    },
+    server::{ClientHello, ResolvesServerCert},
     sign::CertifiedKey,
     version::{TLS12, TLS13},
 };
 
 use crate::{
-    ciphers,
-    settings::{CertificateFiles, TlsSettings, Verify, Version},
+    ciphers, client_verifier,
+    settings::{CertificateFiles, TlsSettings, Version},
 };
 
 /// Why there is no TLS. The text is for the operator.
@@ -64,6 +61,14 @@ pub enum TlsError {
         /// Why not.
         text: String,
     },
+    /// Lists of certificates that were taken back, and are none.
+    #[error("cannot read lists of certificates that were taken back from {path}: {text}")]
+    RevocationLists {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        text: String,
+    },
     /// Nobody that another one's certificate could lead to.
     #[error("the system has no authorities: name a file with them")]
     NoAuthorities,
@@ -89,7 +94,7 @@ pub(crate) fn load(settings: &TlsSettings) -> Result<ServerConfig, TlsError> {
             .map(|(host, files)| Ok((host.to_ascii_lowercase(), certified(files, &provider)?)))
             .collect::<Result<_, TlsError>>()?,
     };
-    let verifier = verifier(settings, &provider)?;
+    let verifier = client_verifier::of(settings, &provider)?;
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&versions(&settings.versions))?
         .with_client_cert_verifier(verifier)
@@ -165,36 +170,6 @@ fn private_key(path: &PathBuf) -> Result<PrivateKeyDer<'static>, TlsError> {
             path: path.clone(),
             source,
         }
-    })
-}
-
-fn verifier(
-    settings: &TlsSettings,
-    provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
-    if settings.verify == Verify::None {
-        if settings.requires_certificate {
-            return Err(TlsError::Settings(
-                "fail_if_no_peer_cert needs verify_peer: nobody is asked for a certificate with verify_none",
-            ));
-        }
-        return Ok(Arc::new(NoClientAuth));
-    }
-    let Some(path) = &settings.authorities else {
-        return Err(TlsError::Settings(
-            "verify_peer needs cacertfile: certificates of clients must lead to somebody",
-        ));
-    };
-    let roots = Arc::new(roots(path)?);
-    let builder = WebPkiClientVerifier::builder_with_provider(roots, provider.clone());
-    let builder = if settings.requires_certificate {
-        builder
-    } else {
-        builder.allow_unauthenticated()
-    };
-    builder.build().map_err(|error| TlsError::Authorities {
-        path: path.clone(),
-        text: error.to_string(),
     })
 }
 

@@ -21,6 +21,20 @@ pub enum Verify {
     Peer,
 }
 
+/// Whether a certificate that leads to an authority may have been taken back since: `crl_check`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Revocation {
+    /// Nobody asks: `false`.
+    #[default]
+    Ignored,
+    /// Every certificate on the way must be on no list, and there must be a list that would have it: `true`.
+    OfAll,
+    /// The same of the client's own: `peer`.
+    OfPeer,
+    /// None may be on a list; where there is no list nobody asks: `best_effort`.
+    WhereKnown,
+}
+
 /// A version that may be spoken. Older ones are not there at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
@@ -55,6 +69,9 @@ pub enum LoginFrom {
     AlternativeName(AlternativeName, usize),
 }
 
+/// Certificates between one and its authority, unless said otherwise: as in Erlang.
+pub const DEPTH: u32 = 10;
+
 /// Settings of a listener.
 #[derive(Debug, Clone)]
 pub struct TlsSettings {
@@ -68,6 +85,12 @@ pub struct TlsSettings {
     pub verify: Verify,
     /// Whether a client that shows none is sent away: `fail_if_no_peer_cert`.
     pub requires_certificate: bool,
+    /// Certificates that may lie between a client's own and an authority: `depth`.
+    pub depth: u32,
+    /// Whether they may have been taken back.
+    pub revocation: Revocation,
+    /// Directories with the lists of those, in PEM or DER: `crl_sources`.
+    pub revocation_lists: Vec<PathBuf>,
     /// Versions offered; all there are when empty.
     pub versions: Vec<Version>,
     /// Cipher suites offered, by OpenSSL's names, best first; all there are when empty.
@@ -86,6 +109,9 @@ impl TlsSettings {
             authorities: None,
             verify: Verify::None,
             requires_certificate: false,
+            depth: DEPTH,
+            revocation: Revocation::Ignored,
+            revocation_lists: Vec::new(),
             versions: Vec::new(),
             ciphers: Vec::new(),
             own_cipher_order: false,
@@ -99,5 +125,10 @@ impl TlsSettings {
         pairs
             .flat_map(|files| [&files.certificate, &files.key])
             .chain(&self.authorities)
+    }
+
+    /// Every directory of which all files are read.
+    pub(crate) fn directories(&self) -> &[PathBuf] {
+        &self.revocation_lists
     }
 }

@@ -10,8 +10,9 @@ use leveret_wire::{
     octets_text,
     value::{FieldTable, FieldValue, ShortString},
 };
-use rpds::RedBlackTreeMapSync;
+use rpds::{RedBlackTreeMapSync, VectorSync};
 
+use super::BindingId;
 use crate::{
     chance::{self, mixed},
     record::Destination,
@@ -199,8 +200,44 @@ impl Targets {
     }
 }
 
+/// Bindings by number, so that one of a hundred thousand is drawn as fast as one of ten.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Numbered {
+    bindings: VectorSync<BindingId>,
+    numbers: RedBlackTreeMapSync<BindingId, usize>,
+}
+
+impl Numbered {
+    /// Adds a binding that is not there.
+    pub(super) fn add(&mut self, id: &BindingId) {
+        self.numbers.insert_mut(id.clone(), self.bindings.len());
+        self.bindings.push_back_mut(id.clone());
+    }
+
+    /// The last one takes its number.
+    pub(super) fn remove(&mut self, id: &BindingId) {
+        let Some(&number) = self.numbers.get(id) else {
+            return;
+        };
+        self.numbers.remove_mut(id);
+        let last = self.bindings.last().cloned();
+        self.bindings.drop_last_mut();
+        if let Some(last) = last.filter(|last| last != id) {
+            self.bindings.set_mut(number, last.clone());
+            self.numbers.insert_mut(last, number);
+        }
+    }
+
+    /// The one that falls to this number; each is as likely as the others.
+    pub(super) fn drawn(&self, draw: u64) -> Option<&Destination> {
+        let number = nth(draw, self.bindings.len());
+        let id = self.bindings.get(number)?;
+        Some(&id.destination)
+    }
+}
+
 /// One of so many, or 0.
-pub(super) fn nth(random: u64, count: usize) -> usize {
+fn nth(random: u64, count: usize) -> usize {
     usize::try_from(chance::below(random, count as u64)).unwrap_or_default()
 }
 
@@ -242,7 +279,42 @@ fn cost(hash: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::cost;
+    use std::collections::BTreeSet;
+
+    use leveret_wire::value::ShortString;
+
+    use super::{BindingId, Destination, Numbered, cost};
+
+    fn binding(number: u64) -> BindingId {
+        let queue = ShortString::try_from(format!("q{number}")).expect("a short name");
+        BindingId {
+            key: ShortString::default(),
+            destination: Destination::Queue(queue),
+            arguments: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn exactly_those_that_are_there_are_drawn() {
+        let count = 500;
+        let mut numbered = Numbered::default();
+        let mut there = BTreeSet::new();
+        for step in 0..3 * count {
+            let number = step * 7 % count;
+            let id = binding(number);
+            if step % 3 == 2 {
+                let gone = binding((number + 7) % count);
+                there.remove(&gone.destination);
+                numbered.remove(&gone);
+            } else if there.insert(id.destination.clone()) {
+                numbered.add(&id);
+            }
+            let len = there.len() as u64;
+            let draws = (0..len).map(|each| u64::MAX / len * each + u64::MAX / len / 2);
+            let drawn = draws.filter_map(|draw| numbered.drawn(draw)).cloned();
+            assert_eq!(drawn.collect::<BTreeSet<_>>(), there);
+        }
+    }
 
     #[test]
     fn a_cost_is_a_logarithm() {

@@ -4,6 +4,8 @@
 //! all that is unacked, which also tells when to look next. With a timeout of half an hour that is once in half an
 //! hour.
 
+use std::collections::BTreeSet;
+
 use super::{Effects, Outcome, Overdue, Queue};
 use crate::ids::{Seq, Timestamp};
 
@@ -72,14 +74,16 @@ impl Queue {
             }
         }
         self.acks.check = next.map(|due| self.acks.time_of(due));
+        // A consumer is told once, since it is gone then; a channel once of all that it got.
+        let mut told_of_gets = BTreeSet::new();
+        let mut back = Vec::with_capacity(overdue.len());
         for seq in overdue {
             let Some(unacked) = self.unacked.get(seq) else {
                 continue;
             };
             let (channel, handout) = (unacked.holder.channel, unacked.holder.handout);
             let consumer = unacked.consumer();
-            self.end_delivery(seq, handout, Outcome::Returned, effects);
-            self.trim_returned(effects);
+            back.push((seq, handout, Outcome::Returned));
             let timeout_millis = match consumer {
                 None => self.settings.ack_timeout_millis,
                 // A consumer that is gone already has nothing to be told.
@@ -91,14 +95,14 @@ impl Queue {
             if let Some(consumer) = consumer {
                 self.unsubscribe(consumer, effects);
             }
-            let told = Overdue {
-                channel,
-                consumer,
-                timeout_millis,
-            };
-            if !effects.overdue.contains(&told) {
-                effects.overdue.push(told);
+            if consumer.is_some() || told_of_gets.insert(channel) {
+                effects.overdue.push(Overdue {
+                    channel,
+                    consumer,
+                    timeout_millis,
+                });
             }
         }
+        self.return_in_turn(back, effects);
     }
 }

@@ -123,14 +123,25 @@ impl ColdRange {
 
     /// Each priority in it with its first position.
     pub(super) fn levels(self) -> impl Iterator<Item = (u8, Seq)> {
-        (self.class..=self.last_class).map(move |class| {
-            let from = if class == self.class {
-                self.from
-            } else {
-                self.lowest
-            };
-            (Spot::LAST_CLASS - class, from)
-        })
+        (self.class..=self.last_class)
+            .filter_map(move |class| Some((Spot::LAST_CLASS - class, self.first_of(class)?)))
+    }
+
+    /// The class that is read now.
+    pub(super) const fn class(&self) -> u8 {
+        self.class
+    }
+
+    /// The first position of this class in it.
+    pub(super) fn first_of(&self, class: u8) -> Option<Seq> {
+        let from = if class == self.class {
+            self.from
+        } else {
+            self.lowest
+        };
+        (self.class..=self.last_class)
+            .contains(&class)
+            .then_some(from)
     }
 
     const fn is_empty(&self) -> bool {
@@ -221,6 +232,8 @@ pub(super) struct Cold {
     message_bytes: u64,
     /// What was asked for; the answer is still to come.
     asked: Option<Asked>,
+    /// The last answer was for somebody who is to be handed messages: what is over has its turn.
+    has_served: bool,
     /// And nobody knows when.
     is_unreadable: bool,
     /// Messages left it from its middle. Until the store has forgotten them it shows them among the others.
@@ -234,6 +247,8 @@ pub(super) enum Asked {
     Head { class: Option<u8>, until: Seq },
     /// Some of them are due.
     Due(Run),
+    /// To know when those of a class leave.
+    Times { class: u8 },
     /// Some of them came back, and are to be handed out.
     Returned(Run),
     /// Some of them are dead, and are to go elsewhere.
@@ -263,6 +278,7 @@ impl Cold {
             messages: stored.messages,
             message_bytes: stored.message_bytes,
             asked: None,
+            has_served: false,
             is_unreadable: false,
             has_gaps: false,
         }
@@ -339,6 +355,7 @@ impl Cold {
     /// What was asked for has come.
     const fn take_asked(&mut self) -> Option<Asked> {
         self.is_unreadable = false;
+        self.has_served = matches!(self.asked, Some(Asked::Head { .. } | Asked::Returned(_)));
         self.asked.take()
     }
 
@@ -401,6 +418,16 @@ impl Cold {
             .into_iter()
             .chain(levels)
             .chain(self.returned.keys().map(of_returned))
+    }
+
+    /// In a queue with priorities, what is left of what was stored before the start.
+    pub(super) fn restored(&self) -> Option<&ColdRange> {
+        (self.has_priorities && !self.range.is_empty()).then_some(&self.range)
+    }
+
+    /// Whether the store may show what has left.
+    pub(super) const fn has_gaps(&self) -> bool {
+        self.has_gaps
     }
 
     /// Whether a stored message of this place is on disk only.
@@ -536,10 +563,17 @@ impl Queue {
     /// Asks for as many rows as the window has room for, unless that was done already. They come as
     /// [`super::Command::Refilled`].
     ///
-    /// Called while the window is low or empty, so that there is room.
+    /// Called while the window is low or empty, so that there is room. However fast it empties, every other read is for
+    /// what is over, if anything is.
     pub(super) fn ask_refill(&mut self, effects: &mut Effects) {
         if self.cold.is_empty() || self.cold.is_asked() {
             return;
+        }
+        if self.cold.has_served && self.has_deadlines() {
+            self.read_to_expire(effects);
+            if self.cold.is_asked() {
+                return;
+            }
         }
         let Some(first) = self.cold.from() else {
             return;
@@ -586,6 +620,13 @@ impl Queue {
             Some(Asked::Due(run)) => {
                 self.arrived.clear();
                 self.due_read(refilled, run, effects);
+                self.serve_gets(effects);
+                return;
+            }
+            Some(Asked::Times { class }) => {
+                let arrived = std::mem::take(&mut self.arrived);
+                self.times_read(refilled, class, &arrived, effects);
+                self.read_sinking(effects);
                 self.serve_gets(effects);
                 return;
             }
@@ -656,10 +697,9 @@ impl Queue {
         // Without this the queue would ask for them for ever.
         let next = next.unwrap_or(asked_until);
         if let Some(missing) = self.cold.skip_to(class, next, next_class) {
-            let returned = self.cold.returned();
-            self.cold_due.retain(|(_, spot)| {
-                (Some(spot.class()) != class && class.is_some()) || returned.contains(*spot)
-            });
+            let cold = &self.cold;
+            self.cold_due
+                .retain(|(_, spot)| cold.covers(*spot) || cold.returned().contains(*spot));
             if class.is_none() {
                 self.drop_cold_retrying();
                 self.forget_lost_attempts(effects);

@@ -2,11 +2,14 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
 };
 
 use super::{ConsumerReport, Unacked, line::Line};
-use crate::ids::{ChannelKey, Channels, ConsumerId, Seq};
+use crate::{
+    ids::{ChannelKey, Channels, ConsumerId, Seq},
+    turns::Turns,
+};
 
 /// How a consumer wants its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,8 +38,8 @@ enum Room {
     Unknown,
     /// There was some, and it is reserved for the next message.
     Reserved,
-    /// There was none.
-    None,
+    /// There was none; so many had been told that before.
+    None(u64),
 }
 
 /// Whose turn it was.
@@ -61,8 +64,8 @@ struct Consumer {
     is_leaving: bool,
     /// Its reader is behind, or its subscription was not answered yet.
     is_paused: bool,
-    /// It stands in the line of its priority.
-    is_in_line: bool,
+    /// Where it stands in the line of its priority.
+    place: Option<u64>,
     room: Room,
 }
 
@@ -73,7 +76,8 @@ impl Consumer {
 
     /// For another reason than what it holds.
     fn is_held_back(&self) -> bool {
-        self.is_paused || self.is_waiting || self.is_leaving || self.room == Room::None
+        let has_no_room = matches!(self.room, Room::None(_));
+        self.is_paused || self.is_waiting || self.is_leaving || has_no_room
     }
 
     /// It holds as many messages as its prefetch permits.
@@ -83,7 +87,20 @@ impl Consumer {
         } = self.settings;
         !no_ack && prefetch != 0 && self.unacked >= u32::from(prefetch)
     }
+
+    /// It stands in line and would be passed over.
+    fn is_filled_in_line(&self) -> bool {
+        self.place.is_some() && self.is_filled()
+    }
+
+    /// Where it waits to be the single active one.
+    const fn rank(&self, id: ConsumerId) -> Rank {
+        (Reverse(self.settings.priority), self.arrival, id)
+    }
 }
+
+/// Higher priorities first, of one priority those who came first.
+type Rank = (Reverse<i64>, u64, ConsumerId);
 
 /// The consumers of one priority.
 #[derive(Debug)]
@@ -92,7 +109,7 @@ struct Ring {
     /// With credit or without; the ring goes with the last one.
     members: usize,
     /// Those with credit, the next one in front, and those that keep their place although they are filled.
-    line: VecDeque<ConsumerId>,
+    turns: Turns,
 }
 
 /// The consumers of one queue.
@@ -100,6 +117,8 @@ struct Ring {
 /// A consumer without credit leaves the line, so that finding the next walks over a busy one at most once. On a
 /// classic queue it leaves when a message would be its turn, and so keeps its place if its prefetch has room again before
 /// that; on a quorum queue at once. Both are RabbitMQ's ways.
+///
+/// Tens of thousands may come and go, together or one by one: none of them costs a look at all others.
 #[derive(Debug, Default)]
 pub(super) struct Consumers {
     by_id: BTreeMap<ConsumerId, Consumer>,
@@ -108,6 +127,9 @@ pub(super) struct Consumers {
     arrivals: u64,
     /// Only one consumer is served; all others wait.
     single_active: bool,
+    /// Which one, and the others in the order in which they take over.
+    active: Option<ConsumerId>,
+    waiting: BTreeSet<Rank>,
     /// And it gives way to one of a higher priority, as on quorum queues.
     gives_way: bool,
     /// Who is filled leaves the line at once, as on quorum queues.
@@ -116,8 +138,10 @@ pub(super) struct Consumers {
     filled: usize,
     /// Some consumer shares, or shared, the room of its channel.
     has_sharers: bool,
-    /// Those whose channels had no room, in the order in which it would have been their turn.
-    refused: VecDeque<ConsumerId>,
+    /// Those whose channels had no room, by channel in the order in which it would have been their turn.
+    refused: BTreeMap<(ChannelKey, u64), ConsumerId>,
+    /// How often that was so.
+    refusals: u64,
 }
 
 impl Consumers {
@@ -195,16 +219,22 @@ impl Consumers {
         self.arrivals += 1;
         let is_sharer = settings.shared_else.is_some();
         self.has_sharers |= is_sharer;
+        let is_waiting = self.single_active && self.active.is_some();
         let consumer = Consumer {
             settings,
             unacked: 0,
             arrival: self.arrivals,
-            is_waiting: self.single_active && !self.by_id.is_empty(),
+            is_waiting,
             is_leaving: false,
             is_paused: true,
-            is_in_line: false,
+            place: None,
             room: if is_sharer { Room::Unknown } else { Room::Own },
         };
+        if is_waiting {
+            self.waiting.insert(consumer.rank(id));
+        } else if self.single_active {
+            self.active = Some(id);
+        }
         if self.by_id.insert(id, consumer).is_none() {
             self.ring(settings.priority).members += 1;
         }
@@ -229,66 +259,84 @@ impl Consumers {
 
     /// `true` when it was there.
     pub(super) fn remove(&mut self, id: ConsumerId) -> bool {
-        let Some(consumer) = self.by_id.remove(&id) else {
+        let Some(consumer) = self.take_out(id) else {
             return false;
         };
-        if consumer.room == Room::None {
-            self.refused.retain(|refused| *refused != id);
-        }
         let priority = consumer.settings.priority;
-        self.filled -= usize::from(consumer.is_in_line && consumer.is_filled());
-        let ring = self.ring(priority);
-        ring.members -= 1;
-        if consumer.is_in_line {
-            ring.line.retain(|other| *other != id);
-        }
-        if ring.members == 0 {
+        if self.ring(priority).members == 0 {
             self.rings.retain(|ring| ring.priority != priority);
         }
-        if self.single_active && !consumer.is_waiting {
-            self.activate_next();
-        }
+        self.activate_next();
         true
+    }
+
+    /// Removes all that these channels have.
+    pub(super) fn remove_all(&mut self, of: Channels) {
+        let ids = self.by_id.range(of.consumers());
+        let ids: Vec<ConsumerId> = ids.map(|(id, _)| *id).collect();
+        for id in ids {
+            self.take_out(id);
+        }
+        self.rings.retain(|ring| ring.members > 0);
+        self.activate_next();
+    }
+
+    /// Takes a consumer out of everything but the list of rings; who is the single active one is still to be seen.
+    fn take_out(&mut self, id: ConsumerId) -> Option<Consumer> {
+        self.step_out(id);
+        let consumer = self.by_id.remove(&id)?;
+        if let Room::None(refusal) = consumer.room {
+            self.refused.remove(&(id.channel, refusal));
+        }
+        if consumer.is_waiting {
+            self.waiting.remove(&consumer.rank(id));
+        } else if self.single_active {
+            self.active = None;
+        }
+        self.ring(consumer.settings.priority).members -= 1;
+        Some(consumer)
     }
 
     /// The single active consumer leaves when somebody of a higher priority waits, and stays when nobody
     /// does. What it holds is settled first, and until then it gets nothing, also if nobody waits any more.
     fn give_way(&mut self) {
-        let mut consumers = self.by_id.iter();
-        let Some((&id, active)) = consumers.find(|(_, each)| !each.is_waiting) else {
+        let Some(id) = self.active else {
             return;
         };
-        let (priority, is_idle) = (active.settings.priority, active.unacked == 0);
-        if active.is_leaving && !is_idle {
-            return;
-        }
-        let mut others = self.by_id.values();
-        let is_lower = others.any(|each| each.is_waiting && each.settings.priority > priority);
         let Some(active) = self.by_id.get_mut(&id) else {
             return;
         };
+        let is_idle = active.unacked == 0;
+        if active.is_leaving && !is_idle {
+            return;
+        }
+        let first = self.waiting.first();
+        let is_lower = first.is_some_and(|(priority, ..)| priority.0 > active.settings.priority);
         active.is_leaving = is_lower && !is_idle;
         active.is_waiting = is_lower && is_idle;
         if !is_lower {
             self.line_up(id);
             return;
         }
-        if std::mem::take(&mut active.is_in_line) {
-            self.ring(priority).line.retain(|other| *other != id);
-        }
         if is_idle {
-            self.activate_next();
+            self.waiting.insert(active.rank(id));
+            self.active = None;
         }
+        self.step_out(id);
+        self.activate_next();
     }
 
-    /// The single active consumer is gone: of those with the highest priority the one that came first
-    /// takes over.
+    /// If there is no single active consumer any more, the one takes over that came first of those with the highest
+    /// priority.
     fn activate_next(&mut self) {
-        let next = self
-            .by_id
-            .iter_mut()
-            .min_by_key(|(_, consumer)| (Reverse(consumer.settings.priority), consumer.arrival));
-        if let Some((&id, consumer)) = next {
+        if self.active.is_some() {
+            return;
+        }
+        let Some((_, _, id)) = self.waiting.pop_first() else {
+            return;
+        };
+        self.active = Some(id);
+        if let Some(consumer) = self.by_id.get_mut(&id) {
             consumer.is_waiting = false;
             self.line_up(id);
         }
@@ -309,8 +357,8 @@ impl Consumers {
         if !self.has_sharers {
             return None;
         }
-        let ring = self.rings.iter().find(|ring| !ring.line.is_empty())?;
-        let &id = ring.line.front()?;
+        let ring = self.rings.iter().find(|ring| !ring.turns.is_empty())?;
+        let id = ring.turns.front()?;
         let consumer = self.by_id.get(&id)?;
         (consumer.room == Room::Unknown).then_some(id)
     }
@@ -324,36 +372,21 @@ impl Consumers {
             consumer.room = Room::Reserved;
             return;
         }
-        consumer.room = Room::None;
-        self.refused.push_back(id);
+        self.refusals += 1;
+        consumer.room = Room::None(self.refusals);
+        self.refused.insert((id.channel, self.refusals), id);
         self.step_out(id);
     }
 
     /// There may be room again in this channel, for whoever is next of its consumers.
     pub(super) fn ask_again(&mut self, channel: ChannelKey) {
-        for _ in 0..self.refused.len() {
-            let Some(id) = self.refused.pop_front() else {
-                break;
-            };
-            if id.channel != channel {
-                self.refused.push_back(id);
-                continue;
-            }
+        let of_channel = (channel, 0)..=(channel, u64::MAX);
+        while let Some((&refusal, &id)) = self.refused.range(of_channel.clone()).next() {
+            self.refused.remove(&refusal);
             if let Some(consumer) = self.by_id.get_mut(&id) {
                 consumer.room = Room::Unknown;
             }
             self.line_up(id);
-        }
-    }
-
-    pub(super) fn remove_all(&mut self, of: Channels) {
-        let ids: Vec<ConsumerId> = self
-            .by_id
-            .range(of.consumers())
-            .map(|(id, _)| *id)
-            .collect();
-        for id in ids {
-            self.remove(id);
         }
     }
 
@@ -363,6 +396,8 @@ impl Consumers {
         self.by_id.clear();
         self.refused.clear();
         self.rings.clear();
+        self.active = None;
+        self.waiting.clear();
         self.filled = 0;
     }
 
@@ -371,28 +406,28 @@ impl Consumers {
         if self.filled > 0 {
             self.pass_over_filled();
         }
-        self.rings.iter().any(|ring| !ring.line.is_empty())
+        self.rings.iter().any(|ring| !ring.turns.is_empty())
     }
 
     fn pass_over_filled(&mut self) {
         for ring in &mut self.rings {
-            while let Some(id) = ring.line.front() {
-                if let Some(consumer) = self.by_id.get_mut(id) {
+            while let Some(id) = ring.turns.front() {
+                if let Some(consumer) = self.by_id.get_mut(&id) {
                     if !consumer.is_filled() {
                         return;
                     }
-                    consumer.is_in_line = false;
+                    consumer.place = None;
                 }
                 self.filled -= 1;
-                ring.line.pop_front();
+                ring.turns.pop();
             }
         }
     }
 
     /// The consumer whose turn it is, charged with one message; there is one, [`Self::is_anyone_ready`] said.
     pub(super) fn next_ready(&mut self) -> Option<Served> {
-        let ring = self.rings.iter_mut().find(|ring| !ring.line.is_empty())?;
-        let id = ring.line.pop_front()?;
+        let ring = self.rings.iter_mut().find(|ring| !ring.turns.is_empty())?;
+        let id = ring.turns.pop()?;
         let consumer = self.by_id.get_mut(&id)?;
         if !consumer.settings.no_ack {
             consumer.unacked += 1;
@@ -400,11 +435,10 @@ impl Consumers {
         if consumer.room == Room::Reserved {
             consumer.room = Room::Unknown;
         }
-        consumer.is_in_line = !consumer.is_filled() || !self.leave_filled;
-        if consumer.is_in_line {
-            self.filled += usize::from(consumer.is_filled());
-            ring.line.push_back(id);
-        }
+        let is_filled = consumer.is_filled();
+        let stays = !is_filled || !self.leave_filled;
+        self.filled += usize::from(is_filled && stays);
+        consumer.place = stays.then(|| ring.turns.push(id));
         Some(Served {
             consumer: id,
             no_ack: consumer.settings.no_ack,
@@ -417,7 +451,8 @@ impl Consumers {
         if let Some(consumer) = self.by_id.get_mut(&id) {
             let was_filled = consumer.is_filled();
             consumer.unacked -= 1;
-            self.filled -= usize::from(consumer.is_in_line && was_filled && !consumer.is_filled());
+            let is_in_line = consumer.place.is_some();
+            self.filled -= usize::from(is_in_line && was_filled && !consumer.is_filled());
             if consumer.is_leaving {
                 self.give_way();
             } else {
@@ -432,10 +467,11 @@ impl Consumers {
         for id in unacked.values().filter_map(Unacked::consumer) {
             *held.entry(id).or_default() += 1;
         }
-        let mut places: BTreeMap<(i64, ConsumerId), usize> = BTreeMap::new();
+        let mut places: BTreeMap<(i64, ConsumerId), Vec<u64>> = BTreeMap::new();
         for ring in &self.rings {
-            for &id in &ring.line {
-                *places.entry((ring.priority, id)).or_default() += 1;
+            ring.turns.check()?;
+            for (place, id) in ring.turns.iter() {
+                places.entry((ring.priority, id)).or_default().push(place);
             }
         }
         for (&id, consumer) in &self.by_id {
@@ -446,33 +482,41 @@ impl Consumers {
             if holds != consumer.unacked || (prefetch > 0 && holds > u32::from(prefetch)) {
                 return Err(format!("{id:?} holds {holds} messages: {consumer:?}"));
             }
-            let is_refused = self.refused.contains(&id);
-            if consumer.room == Room::Reserved
-                || is_refused != (consumer.room == Room::None)
-                || (consumer.room != Room::Own && !self.has_sharers)
-            {
+            let is_as_told = match consumer.room {
+                Room::None(refusal) => self.refused.get(&(id.channel, refusal)) == Some(&id),
+                Room::Own | Room::Unknown => true,
+                Room::Reserved => false,
+            };
+            if !is_as_told || (consumer.room != Room::Own && !self.has_sharers) {
                 return Err(format!("nobody asked its channel for room: {consumer:?}"));
             }
-            let places = places.remove(&(priority, id)).unwrap_or(0);
+            let places = places.remove(&(priority, id)).unwrap_or_default();
             let may_stand =
                 consumer.has_credit() || (!self.leave_filled && !consumer.is_held_back());
-            if (consumer.has_credit() && !consumer.is_in_line)
-                || (consumer.is_in_line && !may_stand)
-                || places != usize::from(consumer.is_in_line)
+            if (consumer.has_credit() && consumer.place.is_none())
+                || (consumer.place.is_some() && !may_stand)
+                || !places.iter().eq(&consumer.place)
             {
-                return Err(format!(
-                    "{id:?} stands {places} times in line: {consumer:?}"
-                ));
+                return Err(format!("{id:?} stands at {places:?}: {consumer:?}"));
             }
         }
-        let in_line = self.by_id.values().filter(|each| each.is_in_line);
-        let filled = in_line.filter(|each| each.is_filled()).count();
+        let has_no_room = |each: &&Consumer| matches!(each.room, Room::None(_));
+        if self.by_id.values().filter(has_no_room).count() != self.refused.len() {
+            return Err(format!("others were refused: {:?}", self.refused));
+        }
+        let filled = self.by_id.values();
+        let filled = filled.filter(|each| each.is_filled_in_line()).count();
         if filled != self.filled {
             return Err(format!("{filled} in line are filled, not {}", self.filled));
         }
-        let active = self.by_id.values().filter(|each| !each.is_waiting).count();
-        if self.single_active && active != self.by_id.len().min(1) {
-            return Err(format!("{active} consumers are active: {:?}", self.by_id));
+        let waiting = self.by_id.iter().filter(|(_, each)| each.is_waiting);
+        let waiting: BTreeSet<Rank> = waiting.map(|(&id, each)| each.rank(id)).collect();
+        let mut served = self.by_id.iter().filter(|(_, each)| !each.is_waiting);
+        let active = served.next().map(|(&id, _)| id);
+        if waiting != self.waiting
+            || (self.single_active && (active != self.active || served.next().is_some()))
+        {
+            return Err(format!("{:?} is active: {:?}", self.active, self.by_id));
         }
         let mut leaving = self.by_id.values().filter(|each| each.is_leaving);
         if leaving.any(|each| each.is_waiting || each.unacked == 0 || !self.gives_way) {
@@ -504,40 +548,159 @@ impl Consumers {
         let Some(consumer) = self.by_id.get_mut(&id) else {
             return;
         };
-        if consumer.is_in_line || !consumer.has_credit() {
+        if consumer.place.is_some() || !consumer.has_credit() {
             return;
         }
-        consumer.is_in_line = true;
-        let priority = consumer.settings.priority;
-        self.ring(priority).line.push_back(id);
+        let ring = ring_of(&mut self.rings, consumer.settings.priority);
+        consumer.place = Some(ring.turns.push(id));
     }
 
     /// Leaves the line.
     fn step_out(&mut self, id: ConsumerId) {
-        if let Some(consumer) = self.by_id.get_mut(&id)
-            && std::mem::take(&mut consumer.is_in_line)
-        {
-            self.filled -= usize::from(consumer.is_filled());
-            let priority = consumer.settings.priority;
-            self.ring(priority).line.retain(|other| *other != id);
+        let Self {
+            by_id,
+            rings,
+            filled,
+            ..
+        } = self;
+        let Some(consumer) = by_id.get_mut(&id) else {
+            return;
+        };
+        *filled -= usize::from(consumer.is_filled_in_line());
+        let Some(place) = consumer.place.take() else {
+            return;
+        };
+        let turns = &mut ring_of(rings, consumer.settings.priority).turns;
+        turns.leave(place);
+        if turns.has_many_gaps() {
+            turns.close_gaps(|id, place| {
+                if let Some(moved) = by_id.get_mut(&id) {
+                    moved.place = Some(place);
+                }
+            });
         }
     }
 
     /// The ring of this priority; a new one is empty.
     fn ring(&mut self, priority: i64) -> &mut Ring {
-        let at = self.rings.partition_point(|ring| ring.priority > priority);
-        if self
-            .rings
-            .get(at)
-            .is_none_or(|ring| ring.priority != priority)
-        {
-            let ring = Ring {
-                priority,
-                members: 0,
-                line: VecDeque::new(),
-            };
-            self.rings.insert(at, ring);
+        ring_of(&mut self.rings, priority)
+    }
+}
+
+fn ring_of(rings: &mut Vec<Ring>, priority: i64) -> &mut Ring {
+    let at = rings.partition_point(|ring| ring.priority > priority);
+    if rings.get(at).is_none_or(|ring| ring.priority != priority) {
+        let ring = Ring {
+            priority,
+            members: 0,
+            turns: Turns::default(),
+        };
+        rings.insert(at, ring);
+    }
+    &mut rings[at]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ids::ConnectionId, turns::STEPS};
+
+    const MANY: u32 = 20_000;
+
+    fn consumer(number: u32) -> ConsumerId {
+        let channel = ChannelKey {
+            connection: ConnectionId::new(u64::from(number)),
+            channel: 1,
+            opening: 1,
+        };
+        ConsumerId { channel, number }
+    }
+
+    /// Consumers that wait for a message.
+    fn consumers() -> Consumers {
+        let mut consumers = Consumers::default();
+        for number in 0..MANY {
+            consumers.add(consumer(number), ConsumerSettings::default());
+            consumers.resume(consumer(number));
         }
-        &mut self.rings[at]
+        consumers
+    }
+
+    /// Every number below so many, far from its neighbours.
+    fn mixed_up() -> impl Iterator<Item = u32> {
+        (0..MANY).map(|number| (number * 7919) % MANY)
+    }
+
+    #[test]
+    fn however_many_leave_one_by_one_each_costs_a_few_steps() {
+        let orders: [Vec<u32>; 3] = [
+            (0..MANY).collect(),
+            (0..MANY).rev().collect(),
+            mixed_up().collect(),
+        ];
+        for order in orders {
+            let mut consumers = consumers();
+            let before = STEPS.get();
+            for (left, number) in (1..).zip(order) {
+                assert!(consumers.remove(consumer(number)));
+                assert_eq!(consumers.is_anyone_ready(), left < MANY);
+            }
+            let steps = STEPS.get() - before;
+            assert!(steps <= 4 * MANY as usize, "{steps} steps");
+            assert!(consumers.rings.is_empty());
+        }
+    }
+
+    #[test]
+    fn who_comes_and_goes_behind_somebody_leaves_no_places_behind() {
+        let mut consumers = Consumers::default();
+        let settings = ConsumerSettings::default();
+        consumers.add(consumer(0), settings);
+        consumers.resume(consumer(0));
+        for number in 1..MANY {
+            consumers.add(consumer(number), settings);
+            consumers.resume(consumer(number));
+            consumers.remove(consumer(number - 1).max(consumer(1)));
+        }
+        let ring = consumers.rings.first().expect("two are left");
+        assert!(ring.turns.places() < 100, "{}", ring.turns.places());
+    }
+
+    #[test]
+    fn of_consumers_that_wait_behind_the_active_one_the_next_is_known() {
+        let mut consumers = Consumers::default();
+        consumers.serve_one_only(false);
+        for number in 0..MANY {
+            consumers.add(consumer(number), ConsumerSettings::default());
+            consumers.resume(consumer(number));
+        }
+        for number in 0..MANY {
+            let served = consumers.next_ready().map(|served| served.consumer);
+            assert_eq!(served, Some(consumer(number)));
+            assert_eq!(consumers.waiting.len(), (MANY - number - 1) as usize);
+            consumers.remove(consumer(number));
+        }
+    }
+
+    #[test]
+    fn a_channel_that_has_room_again_asks_for_its_own_consumers_only() {
+        let mut consumers = consumers();
+        for number in 0..MANY {
+            consumers.share(consumer(number).channel);
+        }
+        while let Some(id) = consumers.room_wanted() {
+            consumers.answer_room(id, false);
+        }
+        assert_eq!(consumers.refused.len(), MANY as usize);
+        let before = STEPS.get();
+        for number in mixed_up() {
+            consumers.ask_again(consumer(number).channel);
+            assert_eq!(consumers.room_wanted(), Some(consumer(number)));
+            consumers.answer_room(consumer(number), true);
+            consumers.next_ready();
+            consumers.pause(consumer(number));
+        }
+        assert!(consumers.refused.is_empty());
+        assert!(STEPS.get() - before <= 4 * MANY as usize);
     }
 }

@@ -126,6 +126,9 @@ impl Queue {
             self.read_sinking(effects);
         }
         self.read_ahead(effects);
+        if self.has_deadlines() {
+            self.foresee(effects);
+        }
         false
     }
 
@@ -277,6 +280,9 @@ impl Queue {
         } else {
             let held = self.held(spot, ready);
             self.unacked.insert(spot.seq, Unacked { holder, held });
+            if self.holdings.is_some() {
+                self.note_held(holder.channel, spot.seq, holder.handout);
+            }
         }
     }
 }

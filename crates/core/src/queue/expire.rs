@@ -5,8 +5,8 @@
 //! stored with it, and stays what it is whatever becomes of the settings. What is in memory leaves in the
 //! order of its time, wherever it stands. What is cold is read when it is due; what was cold at the
 //! start is not known by its time, and leaves when it comes into memory, which a queue with a TTL of
-//! its own takes care of, as far as its window has room. A queue declared with `x-expiry: lazy` looks at its head only, a quorum queue
-//! at the head of each priority, as RabbitMQ does.
+//! its own takes care of: it has its head there, and knows the heads of all priorities. A queue declared with `x-expiry: lazy` looks at
+//! its head only, a quorum queue at the head of each priority, as RabbitMQ does.
 
 use std::collections::BTreeSet;
 
@@ -36,8 +36,9 @@ impl Queue {
         let acks = self.acks.next_check();
         let stranded = self.stranded_due();
         let returning = self.returning.is_some().then_some(self.now);
+        let holdings = self.holdings_end();
         if !(self.has_deadlines() || self.settings.has_limits()) {
-            let dues = [acks, waits, stranded, returning];
+            let dues = [acks, waits, stranded, returning, holdings];
             return dues.into_iter().flatten().min();
         }
         let in_memory = if self.settings.lazy_expiry {
@@ -47,7 +48,8 @@ impl Queue {
         };
         let cold = self.cold_due.first().map(|(due, _)| *due);
         let cold = cold.filter(|_| self.may_read_to_expire() && !self.settings.lazy_expiry);
-        let unread = self.must_read_on().then_some(self.now);
+        let must_read = self.must_read_on() || self.must_foresee();
+        let unread = must_read.then_some(self.now);
         // After a start only: what was dying is back, and the queue longer than it may be.
         let overflow = self.must_drop().then_some(self.now);
         [
@@ -60,6 +62,7 @@ impl Queue {
             waits,
             stranded,
             returning,
+            holdings,
         ]
         .into_iter()
         .flatten()
@@ -110,18 +113,17 @@ impl Queue {
             self.left_ready(spot, &ready);
             self.die(spot, ready, DeathReason::Expired, effects);
         }
-        if !self.settings.lazy_expiry
-            && self
-                .cold_due
-                .first()
-                .is_some_and(|(due, _)| *due <= self.now)
-        {
-            self.read_due(effects);
-        }
+        self.read_due(effects);
         if self.must_read_on() {
             self.ask_refill(effects);
         }
         effects.expired |= !self.is_deleted && self.is_expired(self.now);
+    }
+
+    /// Asks for what is over and cold, or when more of it is.
+    pub(super) fn read_to_expire(&mut self, effects: &mut Effects) {
+        self.read_due(effects);
+        self.foresee(effects);
     }
 
     /// The next message in memory whose time is over.
@@ -166,13 +168,9 @@ impl Queue {
 
     /// What was stored before the start expires one behind the other: the next one is to be known.
     pub(super) fn must_read_on(&self) -> bool {
-        // A quorum queue has priorities without asking for them: mostly there is only one.
-        let has_priorities =
-            self.settings.max_priority > 0 && self.settings.queue_type != QueueType::Quorum;
         // What came back is known by its time; where only the head leaves, it is to be there.
         let is_head_cold = self.settings.lazy_expiry && self.cold.returned().len() > 0;
-        let is_next_unknown =
-            self.window.is_empty() || is_head_cold || (has_priorities && !self.window.is_full());
+        let is_next_unknown = self.window.is_empty() || is_head_cold;
         let is_next_wanted = self.settings.message_ttl_millis.is_some()
             && self
                 .cold
@@ -186,13 +184,13 @@ impl Queue {
     }
 
     /// Nothing is being read, and those that died before are mostly gone.
-    fn may_read_to_expire(&self) -> bool {
+    pub(super) fn may_read_to_expire(&self) -> bool {
         !self.cold.is_asked() && self.has_room_for_dead()
     }
 
-    /// Asks for cold messages whose time is over, a page at a time.
+    /// Asks for cold messages whose time is over, if any is, a page at a time.
     fn read_due(&mut self, effects: &mut Effects) {
-        if !self.may_read_to_expire() {
+        if self.settings.lazy_expiry || !self.may_read_to_expire() {
             return;
         }
         let mut over: Vec<Spot> = self.next_over_cold().map(|(_, spot)| spot).collect();
@@ -226,23 +224,35 @@ impl Queue {
             let Some(row) = rows.next_if(|row| row.seq == spot.seq) else {
                 continue;
             };
-            let is_kept = self.keeps(&row.message);
-            let message_bytes = self.message_bytes(row.seq, &row.message);
-            let Some(has_returned) = self.cold.remove(spot, message_bytes, is_kept) else {
-                continue;
-            };
-            let ready = Ready {
-                redelivered: has_returned
-                    || row.seq < self.redelivered_below
-                    || self.attempts.contains_key(&row.seq)
-                    || row.message.was_delivered(),
-                failed: self.has_failed(row.seq, &row.message),
-                message: row.message,
-                stored: true,
-                due,
-            };
-            self.die(spot, ready, DeathReason::Expired, effects);
+            self.die_cold(spot, due, row, effects);
         }
+    }
+
+    /// The time of a message is over that is cold and was just read.
+    pub(super) fn die_cold(
+        &mut self,
+        spot: Spot,
+        due: Timestamp,
+        row: StoredMessage,
+        effects: &mut Effects,
+    ) {
+        let is_kept = self.keeps(&row.message);
+        let message_bytes = self.message_bytes(row.seq, &row.message);
+        let Some(has_returned) = self.cold.remove(spot, message_bytes, is_kept) else {
+            return;
+        };
+        self.drop_held_cold(row.seq);
+        let ready = Ready {
+            redelivered: has_returned
+                || row.seq < self.redelivered_below
+                || self.attempts.contains_key(&row.seq)
+                || row.message.was_delivered(),
+            failed: self.has_failed(row.seq, &row.message),
+            message: row.message,
+            stored: true,
+            due,
+        };
+        self.die(spot, ready, DeathReason::Expired, effects);
     }
 
     pub(super) fn check_due(&self) -> Result<(), String> {

@@ -226,14 +226,20 @@ impl Queue {
         single
     }
 
+    /// How often the message there came back, wherever it is; 0 where nobody counts.
+    #[must_use]
+    pub fn attempts_of(&self, seq: Seq) -> u64 {
+        let count = self.attempts.get(&seq);
+        count.map_or(0, |count| count.attempts.all.into())
+    }
+
     fn seen(&self, seq: Seq, ready: &Ready, standing: Standing) -> Seen {
-        let attempts = self.attempts.get(&seq);
         Seen {
             seq,
             standing,
             message: ready.message.clone(),
             redelivered: ready.redelivered || matches!(standing, Standing::Retrying(_)),
-            attempts: attempts.map_or(0, |count| count.attempts.all.into()),
+            attempts: self.attempts_of(seq),
             came: self.arrivals.of(seq),
             expires: (ready.due != Timestamp::NEVER).then_some(ready.due),
         }

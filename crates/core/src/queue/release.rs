@@ -21,12 +21,15 @@ pub(super) struct Returning {
     left: VecDeque<(Seq, Handout, Outcome)>,
 }
 
+impl Returning {
+    pub(super) fn seqs(&self) -> impl Iterator<Item = Seq> {
+        self.left.iter().map(|(seq, ..)| *seq)
+    }
+}
+
 impl Queue {
     /// Everything the channel holds returns to its old place; in a quorum queue consumer by consumer, then what was got,
     /// in the order it was handed out.
-    ///
-    /// Looks at every unacked message: an index by channel would cost each delivery more than it
-    /// saves when a channel ends.
     pub(super) fn release(&mut self, channels: Channels, ended: bool, effects: &mut Effects) {
         if ended {
             let answers = &mut effects.answers;
@@ -46,14 +49,30 @@ impl Queue {
         } else {
             Outcome::Returned
         };
-        let held = self.held_by(channels);
-        if held.is_empty() {
-            return;
+        let mut held = self.held_by(channels);
+        if self.settings.queue_type == QueueType::Quorum {
+            held.sort_by_key(|(_, holder)| {
+                let age = self.last_handout.since(holder.handout);
+                let number = holder.number;
+                (holder.channel, number == 0, number, Reverse(age))
+            });
         }
         let held = held.into_iter();
-        let held = held.map(|(seq, handout)| (seq, handout, outcome));
-        self.returning.get_or_insert_default().left.extend(held);
-        self.go_on_returning(effects);
+        let held = held.map(|(seq, holder)| (seq, holder.handout, outcome));
+        self.return_in_turn(held, effects);
+    }
+
+    /// These come back behind those that are coming back.
+    pub(super) fn return_in_turn(
+        &mut self,
+        back: impl IntoIterator<Item = (Seq, Handout, Outcome)>,
+        effects: &mut Effects,
+    ) {
+        let mut back = back.into_iter().peekable();
+        if back.peek().is_some() {
+            self.returning.get_or_insert_default().left.extend(back);
+            self.go_on_returning(effects);
+        }
     }
 
     /// A delivery is returned: at once, or with others of its step and behind those that are coming back.
@@ -73,24 +92,6 @@ impl Queue {
         if !more {
             self.go_on_returning(effects);
         }
-    }
-
-    /// In the order in which they are to return.
-    fn held_by(&self, channels: Channels) -> Vec<(Seq, Handout)> {
-        let unacked = self.unacked.iter();
-        let unacked = unacked.map(|(seq, unacked)| (seq, unacked.holder));
-        let held = unacked.filter(|(_, holder)| channels.has(holder.channel));
-        if self.settings.queue_type != QueueType::Quorum {
-            return held.map(|(seq, holder)| (seq, holder.handout)).collect();
-        }
-        let mut held: Vec<_> = held.collect();
-        held.sort_by_key(|(_, holder)| {
-            let age = self.last_handout.since(holder.handout);
-            let number = holder.number;
-            (holder.channel, number == 0, number, Reverse(age))
-        });
-        let held = held.into_iter();
-        held.map(|(seq, holder)| (seq, holder.handout)).collect()
     }
 
     /// The next ones of those that are still to come back.

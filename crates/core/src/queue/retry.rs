@@ -238,6 +238,16 @@ impl Queue {
         None
     }
 
+    /// One dies that is in the cold range, where it may be held back.
+    pub(super) fn drop_held_cold(&mut self, seq: Seq) {
+        if let Some(retries) = &mut self.retries
+            && retries.cold.remove(&seq)
+            && let Some(count) = self.attempts.get(&seq)
+        {
+            retries.due.remove(&(count.attempts.due, seq));
+        }
+    }
+
     /// Nothing is held back any more.
     pub(super) fn drop_retrying(&mut self, effects: &mut Effects) {
         let Some(retries) = &mut self.retries else {

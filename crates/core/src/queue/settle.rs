@@ -183,6 +183,7 @@ impl Queue {
         let remains = self.take_all();
         effects.leave(remains);
         self.returning = None;
+        self.holdings = None;
         self.spilled = Spilled::default();
         self.stranded = None;
         self.arrived.clear();

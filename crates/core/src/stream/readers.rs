@@ -7,6 +7,7 @@ use crate::{
     ids::{Channels, ConsumerId, Seq, Timestamp},
     message::Message,
     queue::{ConsumerReport, ConsumerSettings},
+    turns::Turns,
 };
 
 /// A message that was read for one reader.
@@ -46,14 +47,15 @@ pub(super) struct Reader {
     pub(super) failures: u32,
     /// Its outbox is full, or its subscription was not answered yet.
     is_paused: bool,
-    is_in_line: bool,
+    /// Where it stands in line.
+    place: Option<u64>,
 }
 
 /// How far a reader's wish has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// Others are being read for.
-    Waits,
+    /// Others are being read for; it has this place among those who wait.
+    Waits(u64),
     /// It is under way.
     Asked { from: Seq, until: Seq },
 }
@@ -69,12 +71,12 @@ impl Reader {
 pub(super) struct Readers {
     by_id: BTreeMap<ConsumerId, Reader>,
     /// Those with credit who may have something to get, the next one in front.
-    line: VecDeque<ConsumerId>,
+    line: Turns,
     /// Who has which delivery. A delivery's number is not an offset: several readers may hold one message.
     deliveries: BTreeMap<Seq, ConsumerId>,
     last_delivery: u64,
     /// Those who want something read.
-    wishes: VecDeque<ConsumerId>,
+    wishes: Turns,
     /// Reads under way, also for readers that are gone.
     reads: usize,
 }
@@ -129,7 +131,7 @@ impl Readers {
             is_stuck: false,
             failures: 0,
             is_paused: true,
-            is_in_line: false,
+            place: None,
         };
         self.by_id.insert(id, reader);
     }
@@ -148,8 +150,9 @@ impl Readers {
     pub(super) fn pause(&mut self, id: ConsumerId) {
         if let Some(reader) = self.by_id.get_mut(&id) {
             reader.is_paused = true;
-            if std::mem::take(&mut reader.is_in_line) {
-                self.line.retain(|other| *other != id);
+            if let Some(place) = reader.place.take() {
+                self.line.leave(place);
+                self.close_gaps();
             }
         }
     }
@@ -159,11 +162,35 @@ impl Readers {
         let Some(reader) = self.by_id.remove(&id) else {
             return;
         };
-        if reader.is_in_line {
-            self.line.retain(|other| *other != id);
+        if let Some(place) = reader.place {
+            self.line.leave(place);
         }
-        if reader.reads == Some(Reading::Waits) {
-            self.wishes.retain(|other| *other != id);
+        if let Some(Reading::Waits(place)) = reader.reads {
+            self.wishes.leave(place);
+        }
+        self.close_gaps();
+    }
+
+    fn close_gaps(&mut self) {
+        let Self {
+            by_id,
+            line,
+            wishes,
+            ..
+        } = self;
+        if line.has_many_gaps() {
+            line.close_gaps(|id, place| {
+                if let Some(reader) = by_id.get_mut(&id) {
+                    reader.place = Some(place);
+                }
+            });
+        }
+        if wishes.has_many_gaps() {
+            wishes.close_gaps(|id, place| {
+                if let Some(reader) = by_id.get_mut(&id) {
+                    reader.reads = Some(Reading::Waits(place));
+                }
+            });
         }
     }
 
@@ -201,16 +228,16 @@ impl Readers {
     pub(super) fn drain_into(&mut self, removed: &mut Vec<ConsumerId>) {
         removed.extend(self.by_id.keys());
         self.by_id.clear();
-        self.line.clear();
-        self.wishes.clear();
+        self.line = Turns::default();
+        self.wishes = Turns::default();
         self.deliveries.clear();
     }
 
     /// Takes the reader whose turn it is out of the line.
     pub(super) fn next_in_line(&mut self) -> Option<ConsumerId> {
-        let id = self.line.pop_front()?;
+        let id = self.line.pop()?;
         if let Some(reader) = self.by_id.get_mut(&id) {
-            reader.is_in_line = false;
+            reader.place = None;
         }
         Some(id)
     }
@@ -219,10 +246,9 @@ impl Readers {
     pub(super) fn line_up(&mut self, id: ConsumerId) {
         if let Some(reader) = self.by_id.get_mut(&id)
             && reader.has_credit()
-            && !reader.is_in_line
+            && reader.place.is_none()
         {
-            reader.is_in_line = true;
-            self.line.push_back(id);
+            reader.place = Some(self.line.push(id));
         }
     }
 
@@ -234,9 +260,8 @@ impl Readers {
     pub(super) fn line_up_all_from(&mut self, committed: Seq) {
         for (&id, reader) in &mut self.by_id {
             let is_waiting = reader.at.map_or(true, |at| at >= committed);
-            if is_waiting && reader.has_credit() && !reader.is_in_line {
-                reader.is_in_line = true;
-                self.line.push_back(id);
+            if is_waiting && reader.has_credit() && reader.place.is_none() {
+                reader.place = Some(self.line.push(id));
             }
         }
     }
@@ -258,8 +283,7 @@ impl Readers {
             && reader.reads.is_none()
             && !reader.is_stuck
         {
-            reader.reads = Some(Reading::Waits);
-            self.wishes.push_back(id);
+            reader.reads = Some(Reading::Waits(self.wishes.push(id)));
         }
     }
 
@@ -268,7 +292,7 @@ impl Readers {
         if self.reads >= READS_MAX {
             return None;
         }
-        self.wishes.pop_front()
+        self.wishes.pop()
     }
 
     /// The read for it is under way.
@@ -284,7 +308,7 @@ impl Readers {
         self.reads = self.reads.saturating_sub(1);
         match self.by_id.get_mut(&id)?.reads.take()? {
             Reading::Asked { from, until } => Some((from, until)),
-            Reading::Waits => None,
+            Reading::Waits(_) => None,
         }
     }
 
@@ -293,6 +317,8 @@ impl Readers {
         for &id in self.deliveries.values() {
             *held.entry(id).or_default() += 1;
         }
+        self.line.check()?;
+        self.wishes.check()?;
         if self.reads > READS_MAX {
             return Err(format!("{} reads are under way", self.reads));
         }
@@ -301,14 +327,20 @@ impl Readers {
             if holds != reader.unsettled || holds > reader.prefetch {
                 return Err(format!("{id:?} holds {holds} messages: {reader:?}"));
             }
-            let count =
-                |list: &VecDeque<ConsumerId>| list.iter().filter(|each| *each == id).count();
-            let (places, wishes) = (count(&self.line), count(&self.wishes));
-            if places != usize::from(reader.is_in_line) {
-                return Err(format!("{id:?} stands {places} times in line"));
+            let places = |list: &Turns| {
+                let places = list.iter().filter(|(_, each)| each == id);
+                places.map(|(place, _)| place).collect::<Vec<u64>>()
+            };
+            let (places, wishes) = (places(&self.line), places(&self.wishes));
+            if !places.iter().eq(&reader.place) {
+                return Err(format!("{id:?} stands at {places:?} in line: {reader:?}"));
             }
-            if wishes != usize::from(reader.reads == Some(Reading::Waits)) {
-                return Err(format!("{id:?} has {wishes} wishes: {reader:?}"));
+            let wish = match reader.reads {
+                Some(Reading::Waits(place)) => Some(place),
+                Some(Reading::Asked { .. }) | None => None,
+            };
+            if !wishes.iter().eq(&wish) {
+                return Err(format!("{id:?} has the wishes {wishes:?}: {reader:?}"));
             }
             let bytes: usize = reader
                 .page
@@ -320,7 +352,7 @@ impl Readers {
             if bytes != reader.page_bytes || !is_page_in_order {
                 return Err(format!("{id:?} has a wrong page: {reader:?}"));
             }
-            let is_idle = !reader.is_in_line && reader.reads.is_none() && !reader.is_stuck;
+            let is_idle = reader.place.is_none() && reader.reads.is_none() && !reader.is_stuck;
             let could_go_on = match reader.at {
                 Ok(at) => at < committed,
                 Err(since) => since.until <= committed,

@@ -1,12 +1,12 @@
 //! Where a message goes.
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use leveret_wire::{
     content::BasicProperties,
     value::{FieldTable, ShortString},
 };
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::Vhost;
 use crate::{
@@ -183,49 +183,49 @@ impl Vhost {
         message: &dyn Routable,
         is_due: bool,
     ) -> Route {
-        let mut remembered_by = Vec::new();
-        let mut held_by = Vec::new();
-        let mut queues = BTreeSet::new();
-        let mut by_key_alone = true;
-        let mut asked = BTreeSet::from([&first.record().name]);
-        let mut waiting = vec![first];
+        let routing_keys = distinct(routing_keys);
+        let mut route = Route {
+            by_key_alone: true,
+            ..Route::default()
+        };
+        // Beside the first one.
+        let mut asked = BTreeSet::new();
+        let mut waiting: SmallVec<[&Exchange; 4]> = smallvec![first];
         while let Some(exchange) = waiting.pop() {
-            by_key_alone &= exchange.asks_keys_alone();
+            route.by_key_alone &= exchange.asks_keys_alone();
             let has_waited = is_due && exchange.record().name == first.record().name;
             if !has_waited && let Some(hold) = exchange.holds(message) {
-                held_by.push(hold);
+                route.held_by.push(hold);
                 continue;
             }
             if let Some(length) = exchange.remembers(message) {
                 let exchange = exchange.record().name.clone();
-                remembered_by.push(Remember { exchange, length });
+                route.remembered_by.push(Remember { exchange, length });
             }
-            let mut destinations = Vec::new();
-            exchange.matches(routing_keys, message, &mut |found| destinations.push(found));
-            for destination in &destinations {
+            let mut leads_anywhere = false;
+            let mut next: SmallVec<[&ShortString; 4]> = SmallVec::new();
+            exchange.matches(&routing_keys, message, &mut |destination| {
+                leads_anywhere = true;
                 match destination {
                     Destination::Queue(name) => {
-                        queues.extend(self.queues.get(name).map(|record| record.id));
+                        let known = self.queues.get(name);
+                        route.queues.extend(known.map(|record| record.id));
                     }
-                    Destination::Exchange(name) if asked.insert(name) => {
-                        waiting.extend(self.exchanges.get(name));
-                    }
-                    Destination::Exchange(_) => {}
+                    Destination::Exchange(name) => next.push(name),
+                }
+            });
+            if !leads_anywhere {
+                next.extend(exchange.alternate());
+            }
+            for name in next {
+                if *name != first.record().name && asked.insert(name) {
+                    waiting.extend(self.exchanges.get(name));
                 }
             }
-            if destinations.is_empty()
-                && let Some(alternate) = exchange.alternate()
-                && asked.insert(alternate)
-            {
-                waiting.extend(self.exchanges.get(alternate));
-            }
         }
-        Route {
-            queues: queues.into_iter().collect(),
-            by_key_alone,
-            remembered_by,
-            held_by,
-        }
+        route.queues.sort_unstable();
+        route.queues.dedup();
+        route
     }
 
     /// What the default exchange does: to each queue whose name is a routing key.
@@ -240,5 +240,29 @@ impl Vhost {
             remembered_by: Vec::new(),
             held_by: Vec::new(),
         }
+    }
+}
+
+/// The keys without those that were there before, in their order.
+#[must_use]
+pub fn distinct(keys: &[ShortString]) -> Cow<'_, [ShortString]> {
+    if keys.len() < 2 {
+        return Cow::Borrowed(keys);
+    }
+    let mut known = BTreeSet::new();
+    let new = keys.iter().filter(|key| known.insert(*key));
+    Cow::Owned(new.cloned().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_counts_once_wherever_it_stands() {
+        let keys = ["b", "a", "b", "c", "a"].map(ShortString::from_static);
+        let expected = ["b", "a", "c"].map(ShortString::from_static);
+        assert_eq!(*distinct(&keys), expected);
+        assert!(matches!(distinct(&keys[..1]), Cow::Borrowed([_])));
     }
 }

@@ -123,3 +123,35 @@ fn a_later_opening_of_the_same_number_is_another_channel() {
     }]);
     queue.expect_depth(0, 1);
 }
+
+/// As many as make it worth to write down who holds what.
+#[test]
+fn of_many_channels_that_end_one_after_the_other_each_gives_back_its_own() {
+    let (channels, each) = (60_u64, 100_u64);
+    let mut queue = QueueScenario::durable();
+    let consumers: Vec<ConsumerId> = (0..channels)
+        .map(|_| queue.subscribe(prefetch(u16::try_from(each).expect("few"))))
+        .collect();
+    queue.publish_transient(0..channels * each);
+    // Round robin: the first one holds 0, 60, 120 and so on.
+    for (number, consumer) in (0..).zip(&consumers).step_by(3) {
+        queue.end_channel(*consumer);
+        let back: Vec<u64> = (0..each).map(|turn| number + turn * channels).collect();
+        let bob = queue.subscribe(prefetch(2));
+        queue.expect_redeliveries(bob, &back[..2]);
+        queue.ack(&back[0].to_string());
+        queue.expect_redeliveries(bob, &back[2..3]);
+        // One that came to hold them meanwhile gives them back as well.
+        queue.end_channel(bob);
+        let carol = queue.subscribe(prefetch(99));
+        queue.expect_redeliveries(carol, &back[1..]);
+        queue.pause(carol);
+    }
+    let left = channels * each - channels / 3;
+    queue.expect_depth(0, left);
+    for consumer in consumers {
+        queue.end_channel(consumer);
+    }
+    let still_held = (channels / 3) * (each - 1);
+    queue.expect_depth(left - still_held, still_held);
+}

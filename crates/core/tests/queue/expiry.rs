@@ -2,6 +2,7 @@
 
 use leveret_core::{
     arguments::{DeadLetter, QueueSettings, QueueType},
+    ids::Seq,
     queue::{Command, DeathReason, Outcome},
 };
 
@@ -71,6 +72,22 @@ fn a_cold_message_leaves_at_its_time_too() {
     let alice = queue.subscribe(no_ack());
     let labels = (0..2100).map(|label| label.to_string());
     queue.expect_deliveries(alice, labels.chain(["last".to_owned()]));
+}
+
+#[test]
+fn a_cold_message_leaves_at_its_time_however_fast_those_before_it_are_taken() {
+    let mut queue = queue(None);
+    queue.publish(0..8000);
+    queue.publish_expiring(50, ["dying"]);
+    queue.hold_reads();
+    let alice = queue.subscribe(no_ack());
+    queue.wait(60);
+    queue.answer_refill();
+    queue.answer_refill();
+    queue.expect_dead(DeathReason::Expired, ["dying"]);
+    queue.expect_deliveries(alice, 0..4000);
+    queue.answer_refill();
+    queue.expect_deliveries(alice, 4000..6000);
 }
 
 /// Its row is there until it has arrived elsewhere, and must not come back with those around it.
@@ -162,6 +179,88 @@ fn after_a_restart_nothing_expired_is_handed_out() {
     queue.pass(60);
     assert_eq!(queue.get(), Some(("living".to_owned(), false, 0)));
     queue.expect_dead(DeathReason::Expired, ["dying"]);
+}
+
+/// Dead messages are where they are to go.
+fn arrive(queue: &mut QueueScenario, seqs: impl Iterator<Item = Seq>) {
+    queue.together(seqs.map(|seq| Command::Transferred { seq }).collect());
+    queue.pass(0);
+}
+
+/// A queue with so many of a low priority that came long before those of a higher one, after a restart.
+fn restarted(queue_type: QueueType, low: usize, high: usize) -> QueueScenario {
+    let mut queue = QueueScenario::with(QueueSettings {
+        queue_type,
+        max_priority: 9,
+        message_ttl_millis: Some(1000),
+        dead_letter: Some(DeadLetter {
+            exchange: None,
+            routing_key: None,
+        }),
+        ..QueueSettings::default()
+    });
+    queue.publish_with_priority(1, 0..low);
+    queue.pass(500);
+    queue.publish_with_priority(5, (0..high).map(|number| format!("high {number}")));
+    queue.restart(Stop::Crash);
+    queue
+}
+
+#[test]
+fn after_a_restart_a_low_priority_leaves_at_its_time_behind_any_number_of_higher_ones() {
+    for queue_type in [QueueType::Classic, QueueType::Quorum] {
+        let (low, high) = (3500, 5000);
+        let mut queue = restarted(queue_type, low, high);
+        queue.pass(499);
+        queue.expect_dead(DeathReason::Expired, [""; 0]);
+        queue.expect_depth(8500, 0);
+        // Of what waits no more is in memory than without times.
+        assert!(queue.queue().report().ready_in_memory <= 2000);
+        queue.pass(1);
+        let dead = queue.expect_dead(DeathReason::Expired, 0..low);
+        arrive(&mut queue, dead.into_iter().filter_map(|dead| dead.seq));
+        queue.expect_depth(5000, 0);
+        queue.pass(499);
+        queue.expect_depth(5000, 0);
+        queue.pass(1);
+        let mut died = 0;
+        while died < high {
+            let dead = queue.take_dead();
+            assert!(!dead.is_empty(), "{died} died");
+            died += dead.len();
+            arrive(&mut queue, dead.into_iter().map(|(seq, _)| seq));
+        }
+        queue.expect_depth(0, 0);
+        queue.expect_stored([""; 0]);
+    }
+}
+
+#[test]
+fn after_a_restart_times_that_are_known_ahead_keep_nothing_from_consumers() {
+    for queue_type in [QueueType::Classic, QueueType::Quorum] {
+        let mut queue = restarted(queue_type, 2500, 2500);
+        queue.pass(400);
+        let alice = queue.subscribe(prefetch(4000));
+        let high = (0..2500).map(|number| format!("high {number}"));
+        let low = (0..1500).map(|number| number.to_string());
+        let expected: Vec<String> = high.chain(low).collect();
+        assert_eq!(queue.take_labels(alice), expected);
+        queue.pass(100);
+        queue.expect_dead(DeathReason::Expired, 1500..2500);
+        queue.expect_depth(0, 4000);
+    }
+}
+
+#[test]
+fn after_a_restart_a_purge_takes_what_is_known_ahead() {
+    let mut queue = restarted(QueueType::Classic, 2500, 2500);
+    queue.pass(100);
+    assert_eq!(queue.purge(), 5000);
+    queue.publish_with_priority(1, ["later"]);
+    queue.pass(999);
+    queue.expect_depth(1, 0);
+    queue.pass(1);
+    queue.expect_dead(DeathReason::Expired, ["later"]);
 }
 
 /// A queue as it is while a policy gives it this TTL.

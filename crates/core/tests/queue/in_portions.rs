@@ -165,3 +165,24 @@ fn what_a_purge_or_a_delete_leaves_is_for_others_to_let_go_of() {
         assert_eq!(effects.remains.map(|remains| remains.entries()), Some(100));
     }
 }
+
+#[test]
+fn what_nobody_acks_in_time_comes_back_in_portions_too() {
+    let total = 2 * RETURNS + 10;
+    let mut queue = QueueScenario::with(QueueSettings {
+        ack_timeout_millis: Some(1000),
+        ..QueueSettings::default()
+    });
+    let alice = queue.subscribe(prefetch(0));
+    queue.publish_transient(0..total);
+    queue.expect_deliveries(alice, 0..total);
+    queue.wait(2000);
+    tick(&mut queue);
+    queue.expect_depth(RETURNS, RETURNS + 10);
+    tick(&mut queue);
+    queue.expect_depth(2 * RETURNS, 10);
+    tick(&mut queue);
+    queue.expect_depth(total, 0);
+    assert_eq!(queue.take_overdue().len(), 1, "she is told once");
+    assert_eq!(queue.queue().next_due(), None);
+}

@@ -27,3 +27,17 @@ fn keys_mean_nothing_to_a_fanout() {
     vhost.bind("X", "a", "k");
     vhost.expect_route_of_keys("X", ["one", "two"], ["a"]);
 }
+
+#[test]
+fn a_key_that_is_there_again_changes_nothing() {
+    let mut vhost = VhostScenario::new();
+    vhost.queue("a");
+    vhost.queue("b");
+    vhost.exchange("x1", "topic");
+    vhost.exchange("x2", "direct");
+    vhost.bind("x1", "a", "#.k.#");
+    vhost.bind("x1", "x2", "k.*");
+    vhost.bind("x1", "x2", "*.k");
+    vhost.bind("x2", "b", "k.k");
+    vhost.expect_route_of_keys("x1", ["k.k"; 500], ["a", "b"]);
+}

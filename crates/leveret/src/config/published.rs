@@ -431,7 +431,7 @@ fn cases() -> Vec<Case> {
         (
             "what RabbitMQ's other parts are tuned by",
             conf(
-                "amqp10_client.ssl_options.verify = verify_none\nlog.file.formatter.json.field_map = time:ts\n\
+                "amqp10_client.ssl_options.verify = verify_peer\nlog.file.formatter.json.field_map = time:ts\n\
                  queue_types.stream.enabled = true\nranch_connection_max = 5\n",
             ),
             &[],

@@ -203,6 +203,8 @@ impl WithoutEffect {
             "" | "false"
                 | "off"
                 | "none"
+                | "verify_none"
+                | "dir"
                 | "rabbit_password_hashing_sha256"
                 | "rabbit_credential_validator_accept_everything"
         )

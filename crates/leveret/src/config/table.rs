@@ -17,9 +17,10 @@ use leveret_server::Network;
 use self::types::{HeaderText, HostFiles, LogCategories, NamedFiles, Wordlists};
 pub(crate) use self::{
     types::{
-        AuthBackendName, AuthMechanism, LogFileName, LogFormat, LogLevel, LogMoments, LogTo,
-        LoginPart, PasswordHashing, QueueType, RatesMode, SanType, Storage, StorageSync,
-        SyslogFacility, SyslogProtocol, SyslogTransport, TlsVersion, TokenAlgorithm, VerifyWhom,
+        AuthBackendName, AuthMechanism, ClientCrlCheck, LogFileName, LogFormat, LogLevel,
+        LogMoments, LogTo, LoginPart, PasswordHashing, QueueType, RatesMode, SanType, Storage,
+        StorageSync, SyslogFacility, SyslogProtocol, SyslogTransport, TlsVersion, TokenAlgorithm,
+        VerifyWhom,
     },
     without_effect::WITHOUT_EFFECT,
 };
@@ -688,6 +689,24 @@ settings! {
             default: "false",
             keys: &[key("ssl_options.fail_if_no_peer_cert")],
             over: &[key("RABBITMQ_SSL_FAIL_IF_NO_PEER_CERT")],
+        }
+        /// Certificates that may lie between a client's own and an authority
+        tls_depth: u32 {
+            value_name: "N",
+            default: "10",
+            keys: &[key("ssl_options.depth")],
+        }
+        /// Whether certificates of clients are looked for in lists of those that were taken back
+        tls_crl_check: ClientCrlCheck {
+            value_name: "WORD",
+            default: "false",
+            keys: &[key("ssl_options.crl_check")],
+        }
+        /// Directories with these lists, in PEM or DER; read anew when they change
+        tls_crl_dirs: Vec<PathBuf> {
+            value_name: "DIRECTORIES",
+            default_words: "none",
+            keys: &[in_form("ssl_options.crl_sources.$n.path", Member)],
         }
         /// Versions offered
         tls_versions: Vec<TlsVersion> {

@@ -110,7 +110,7 @@ impl VhostHandle {
                             .exclusive_queues
                             .entry(owner)
                             .or_default()
-                            .push(record.id);
+                            .insert(record.id);
                     }
                     churn.created.fetch_add(1, Ordering::Relaxed);
                     // Known by its number before anything can be routed to it.
@@ -302,7 +302,7 @@ impl VhostHandle {
         if let Some(owner) = record.exclusive_to
             && let Some(queues) = applier.exclusive_queues.get_mut(&owner)
         {
-            queues.retain(|id| *id != record.id);
+            queues.remove(&record.id);
         }
         let mut vhost = Vhost::clone(&self.snapshot.load());
         writes.extend(vhost.remove_queue(record).into_iter().map(Write::Meta));

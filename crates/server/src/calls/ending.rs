@@ -1,6 +1,6 @@
 //! What is left behind when a channel or the connection ends.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::RangeInclusive};
 
 use leveret_core::{
     ids::{ChannelKey, ConsumerId, QueueId},
@@ -56,22 +56,23 @@ impl Calls {
 
     /// What is known here of a channel that ends.
     fn forget_channel(&mut self, channel: ChannelKey) {
-        self.tell_consumers_gone(|consumer| consumer.channel == channel);
+        self.tell_consumers_gone(channel.consumers());
         self.reply_addresses.remove(&channel);
-        self.consumer_arguments
-            .retain(|consumer, _| consumer.channel != channel);
+        let arguments = &mut self.consumer_arguments;
+        arguments
+            .extract_if(channel.consumers(), |_, _| true)
+            .for_each(drop);
     }
 
     fn forget_consumers_of(&self, channel: ChannelKey) {
-        self.outbox
-            .remove_consumers(|known| known.channel == channel);
+        self.outbox.remove_consumers(channel.consumers());
     }
 
-    pub(super) fn tell_consumers_gone(&mut self, is_gone: impl Fn(&ConsumerId) -> bool) {
+    pub(super) fn tell_consumers_gone(&mut self, gone: RangeInclusive<ConsumerId>) {
         let Some(vhost) = &self.vhost else {
             return;
         };
-        let gone = self.told_consumers.extract_if(.., |id, _| is_gone(id));
+        let gone = self.told_consumers.extract_if(gone, |_, _| true);
         for (id, (tag, queue)) in gone {
             self.broker
                 .tell_consumer_gone(id.channel, &tag, &queue, vhost.name());

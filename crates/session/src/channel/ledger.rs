@@ -49,6 +49,22 @@ struct Entry {
 }
 
 impl Entry {
+    const fn of(delivery: Unsettled) -> Self {
+        let Unsettled {
+            tag,
+            at,
+            consumer,
+            takes_room,
+        } = delivery;
+        Self {
+            tag: tag.get(),
+            at,
+            consumer,
+            takes_room,
+            is_settled: false,
+        }
+    }
+
     const fn unsettled(&self) -> Unsettled {
         Unsettled {
             tag: DeliveryTag::new(self.tag),
@@ -62,24 +78,12 @@ impl Entry {
 impl Ledger {
     /// A delivery with a tag above all before it.
     pub(crate) fn push(&mut self, delivery: Unsettled) {
-        let Unsettled {
-            tag,
-            at,
-            consumer,
-            takes_room,
-        } = delivery;
-        let tag = tag.get();
+        let entry = Entry::of(delivery);
         debug_assert!(
-            self.entries.back().is_none_or(|last| last.tag < tag),
+            self.entries.back().is_none_or(|last| last.tag < entry.tag),
             "tags rise"
         );
-        self.entries.push_back(Entry {
-            tag,
-            at,
-            consumer,
-            takes_room,
-            is_settled: false,
-        });
+        self.entries.push_back(entry);
         self.unacked += 1;
     }
 
@@ -136,19 +140,46 @@ impl Ledger {
     }
 
     /// Puts back what was taken, with the tags it had.
+    ///
+    /// Mostly it was taken in order and from the front, or its entry is still there: then nothing else is moved, however
+    /// many deliveries wait.
     pub(crate) fn restore(&mut self, taken: impl IntoIterator<Item = Unsettled>) {
-        let restored = taken.into_iter().map(|taken| Entry {
-            tag: taken.tag.get(),
-            at: taken.at,
-            consumer: taken.consumer,
-            takes_room: taken.takes_room,
-            is_settled: false,
-        });
-        let kept = self.entries.drain(..).filter(|entry| !entry.is_settled);
-        let mut entries: Vec<Entry> = kept.chain(restored).collect();
-        entries.sort_unstable_by_key(|entry| entry.tag);
-        self.unacked = entries.len();
-        self.entries = entries.into();
+        let mut removed = Vec::new();
+        for taken in taken {
+            self.unacked += 1;
+            match self.place(taken.tag.get()) {
+                Some(entry) => entry.is_settled = false,
+                None => removed.push(Entry::of(taken)),
+            }
+        }
+        // A stable sort finds runs: of one it is a look at each.
+        removed.sort_by_key(|entry| entry.tag);
+        let first = self.entries.front().map(|first| first.tag);
+        let is_before = |entry: &Entry| first.is_none_or(|first| entry.tag < first);
+        let between = removed.split_off(removed.partition_point(is_before));
+        if !between.is_empty() {
+            self.merge(between);
+        }
+        self.entries.reserve(removed.len());
+        for entry in removed.into_iter().rev() {
+            self.entries.push_front(entry);
+        }
+    }
+
+    /// Puts entries between others. There were more of them before those were removed, so that this is paid for.
+    fn merge(&mut self, between: Vec<Entry>) {
+        let mut merged = VecDeque::with_capacity(self.entries.len() + between.len());
+        let mut between = between.into_iter().peekable();
+        for entry in self.entries.drain(..) {
+            #[cfg(test)]
+            tests::MOVED.set(tests::MOVED.get() + 1);
+            while let Some(earlier) = between.next_if(|next| next.tag < entry.tag) {
+                merged.push_back(earlier);
+            }
+            merged.push_back(entry);
+        }
+        merged.extend(between);
+        self.entries = merged;
     }
 
     /// Everything that is unacked.
@@ -161,21 +192,30 @@ impl Ledger {
 
     /// Where the unsettled entry with exactly this tag is.
     fn position(&self, tag: u64) -> Option<usize> {
-        // Without gaps in the tags the distance from the first one is the place; gaps only lower it.
-        let distance = tag.checked_sub(self.entries.front()?.tag)?;
-        let bound = usize::try_from(distance).unwrap_or(usize::MAX);
-        let is_there = |at: usize| self.entries.get(at).is_some_and(|entry| entry.tag == tag);
-        let at = if is_there(bound) {
-            bound
-        } else {
-            self.entries
-                .binary_search_by_key(&tag, |entry| entry.tag)
-                .ok()?
-        };
+        let at = self.any_position(tag)?;
         self.entries
             .get(at)
             .is_some_and(|entry| !entry.is_settled)
             .then_some(at)
+    }
+
+    /// The entry with exactly this tag, settled or not.
+    fn place(&mut self, tag: u64) -> Option<&mut Entry> {
+        let at = self.any_position(tag)?;
+        self.entries.get_mut(at)
+    }
+
+    fn any_position(&self, tag: u64) -> Option<usize> {
+        // Without gaps in the tags the distance from the first one is the place; gaps only lower it.
+        let distance = tag.checked_sub(self.entries.front()?.tag)?;
+        let bound = usize::try_from(distance).unwrap_or(usize::MAX);
+        let is_there = |at: usize| self.entries.get(at).is_some_and(|entry| entry.tag == tag);
+        if is_there(bound) {
+            return Some(bound);
+        }
+        self.entries
+            .binary_search_by_key(&tag, |entry| entry.tag)
+            .ok()
     }
 
     fn tidy(&mut self) {
@@ -193,10 +233,17 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use leveret_core::ids::{HandedOut, Seq};
     use leveret_wire::ids::DeliveryTag;
 
     use super::{Ledger, Unsettled};
+
+    thread_local! {
+        /// Entries that were moved for others.
+        pub(super) static MOVED: Cell<usize> = const { Cell::new(0) };
+    }
 
     fn delivery(tag: u64) -> Unsettled {
         Unsettled {
@@ -266,6 +313,46 @@ mod tests {
         assert_eq!(take(&mut ledger, 2), Some(20));
         assert_eq!(take_up_to(&mut ledger, 6), Some(vec![10, 30, 50, 60]));
         assert_eq!(ledger.unacked, 0);
+    }
+
+    /// Each of many transactions that are rolled back costs what it settled, and not what else waits.
+    #[test]
+    fn what_is_put_back_moves_no_others() {
+        let (many, before) = (10_000, MOVED.get());
+        let mut ledger = ledger_of(1..=many);
+        for tag in (1..=many).chain((1..=many).rev()) {
+            let taken = ledger.take(DeliveryTag::new(tag)).expect("it is unacked");
+            ledger.restore([taken]);
+        }
+        for multiple in [1, many / 2, many] {
+            let mut taken = Vec::new();
+            ledger.take_up_to(DeliveryTag::new(multiple), |unacked| taken.push(unacked));
+            ledger.restore(taken);
+        }
+        assert_eq!(MOVED.get() - before, 0);
+        let all: Vec<u64> = (1..=many).map(|tag| tag * 10).collect();
+        assert_eq!(take_up_to(&mut ledger, many), Some(all));
+    }
+
+    #[test]
+    fn what_is_put_back_in_any_order_stands_where_it_stood() {
+        let (many, before) = (1000, MOVED.get());
+        let mut ledger = ledger_of(1..=many);
+        // Most of them, so that what was taken is removed.
+        let mut taken = Vec::new();
+        for number in 0..many {
+            let tag = number * 7 % many + 1;
+            if tag % 5 != 0 {
+                taken.extend(ledger.take(DeliveryTag::new(tag)));
+            }
+        }
+        assert!(ledger.entries.len() < taken.len());
+        ledger.restore(taken);
+        assert_eq!(ledger.unacked, 1000);
+        let moved = MOVED.get() - before;
+        assert!(moved <= 1000, "{moved} moved");
+        let all: Vec<u64> = (1..=many).map(|tag| tag * 10).collect();
+        assert_eq!(take_up_to(&mut ledger, many), Some(all));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A queue asks for room under its lock before it hands out a message; room comes back when a delivery is
 //! settled. A consumer that got none stands in line until then.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, btree_map::Entry};
 
 /// The room of one channel.
 #[derive(Debug, Default)]
@@ -15,7 +15,11 @@ pub(super) struct Room {
     /// Messages for which room is kept free until they are delivered.
     reserved: u64,
     /// Numbers of the consumers that got none, who waits longest in front.
-    waiting: VecDeque<u32>,
+    line: BTreeMap<u64, u32>,
+    /// Where each of them stands in it.
+    waiting: BTreeMap<u32, u64>,
+    /// Who waited so far.
+    waited: u64,
 }
 
 impl Room {
@@ -35,8 +39,10 @@ impl Room {
         let is_full = self.is_full();
         if is_full {
             // All consumers of a queue ask again when one of them is to, so that one may wait already.
-            if !self.waiting.contains(&consumer) {
-                self.waiting.push_back(consumer);
+            if let Entry::Vacant(new) = self.waiting.entry(consumer) {
+                self.waited += 1;
+                new.insert(self.waited);
+                self.line.insert(self.waited, consumer);
             }
         } else {
             self.reserved += 1;
@@ -63,11 +69,15 @@ impl Room {
         if self.is_full() {
             return None;
         }
-        self.waiting.pop_front()
+        let (_, consumer) = self.line.pop_first()?;
+        self.waiting.remove(&consumer);
+        Some(consumer)
     }
 
     /// A consumer is gone.
     pub(super) fn forget(&mut self, consumer: u32) {
-        self.waiting.retain(|waiting| *waiting != consumer);
+        if let Some(place) = self.waiting.remove(&consumer) {
+            self.line.remove(&place);
+        }
     }
 }

@@ -385,3 +385,27 @@ fn a_consumer_that_ended_waits_for_no_room() {
     assert_eq!(outgoing.next_waiting(key(1, 1)), Some(second));
     assert_eq!(outgoing.next_waiting(key(1, 1)), None);
 }
+
+#[test]
+fn of_many_consumers_that_end_in_any_order_the_others_are_served() {
+    let channel = key(1, 1);
+    let mut outgoing = Outgoing::new();
+    outgoing.open_channel(channel);
+    let consumers = (1..=200).map(|number| ConsumerId { channel, number });
+    let mut left: Vec<ConsumerId> = consumers.collect();
+    for &consumer in &left {
+        outgoing.add_consumer(consumer, short("a"), true, false);
+    }
+    let deliver = |outgoing: &mut Outgoing, to| {
+        outgoing.deliver(to, at("q", 1), false, &message("x", "k", b"x"))
+    };
+    while !left.is_empty() {
+        let gone = left.remove(left.len() * 3 / 7);
+        assert!(outgoing.remove_consumer(gone));
+        assert!(!outgoing.remove_consumer(gone), "it is gone");
+        assert!(!deliver(&mut outgoing, gone));
+        for &consumer in &left {
+            assert!(deliver(&mut outgoing, consumer));
+        }
+    }
+}

@@ -154,6 +154,20 @@ words! {
 }
 
 words! {
+    /// Which certificates must be on no list of those that were taken back.
+    ClientCrlCheck {
+        /// Nobody looks
+        No = "false",
+        /// Each on the way to the authority, and there must be a list for each
+        All = "true",
+        /// The client's own, and there must be a list for it
+        Peer = "peer",
+        /// Each for which there is a list
+        BestEffort = "best_effort",
+    }
+}
+
+words! {
     /// A version of TLS.
     TlsVersion {
         Tls12 = "tlsv1.2",

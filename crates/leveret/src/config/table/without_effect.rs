@@ -27,6 +27,26 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
         told: Severity::Error,
     },
     WithoutEffect {
+        patterns: &[
+            "management.ssl.verify",
+            "management.ssl.fail_if_no_peer_cert",
+            "management.ssl.crl_check",
+            "management.listener.ssl_opts.verify",
+            "management.listener.ssl_opts.fail_if_no_peer_cert",
+            "prometheus.ssl.verify",
+            "prometheus.ssl.fail_if_no_peer_cert",
+            "prometheus.ssl.crl_check",
+        ],
+        reason: "browsers and scrapers are not asked for certificates; let a proxy ask them, and remove this",
+        told: Severity::Error,
+    },
+    WithoutEffect {
+        patterns: &["ssl_options.crl_sources.$n"],
+        reason: "lists of certificates that were taken back are read from directories and asked of nobody; a job can fetch \
+                 them",
+        told: Severity::Error,
+    },
+    WithoutEffect {
         patterns: &["credential_validator.*"],
         reason: "passwords are taken as they are; see to it where they are set, and remove this",
         told: Severity::Error,
