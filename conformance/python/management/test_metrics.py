@@ -139,10 +139,12 @@ def scrape(broker, api):
         pytest.skip("not run: this broker serves no metrics")
 
     def scraped(path="/metrics"):
-        with urllib.request.urlopen(f"http://{broker.host}:{ports[0]}{path}", timeout=LIMIT_SECS) as answer:
+        asked = path if isinstance(path, urllib.request.Request) else scraped.at + path
+        with urllib.request.urlopen(asked, timeout=LIMIT_SECS) as answer:
             assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
             return Page(answer.read().decode())
 
+    scraped.at = f"http://{broker.host}:{ports[0]}"
     return scraped
 
 
@@ -272,6 +274,70 @@ def test_only_what_is_asked_for_is_told_in_detail(vhost, scrape):
     assert "rabbitmq_detailed_queue_messages_ready" not in page.types
     vhosts = {known["vhost"] for known, _ in scrape("/metrics/detailed?family=vhost_status").of("rabbitmq_cluster_vhost_status")}
     assert vhost in vhosts
+
+
+def test_nothing_is_told_in_detail_that_nobody_asked_for(scrape):
+    for path in ("/metrics/detailed", "/metrics/detailed?family=nothing"):
+        assert {name for name, *_ in scrape(path).series} >= {"rabbitmq_identity_info", "rabbitmq_build_info"}
+        assert not [name for name, *_ in scrape(path).series if name.startswith("rabbitmq_detailed_")]
+
+
+def test_exchanges_are_counted_each_for_itself(broker, api, vhost, scrape):
+    parameters = pika.ConnectionParameters(
+        broker.host, broker.port, vhost, pika.PlainCredentials(api.user, api.password), socket_timeout=5
+    )
+    with contextlib.closing(pika.BlockingConnection(parameters)) as connection:
+        channel = connection.channel()
+        channel.queue_declare("q")
+        channel.queue_bind("q", "amq.topic", "k")
+        channel.confirm_delivery()
+        channel.basic_publish("amq.topic", "k", b"1")
+        channel.basic_publish("amq.topic", "nowhere", b"1")
+        with pytest.raises(pika.exceptions.UnroutableError):
+            channel.basic_publish("amq.topic", "nowhere", b"1", mandatory=True)
+        wanted = {"published": 3, "confirmed": 3, "unroutable_returned": 1, "unroutable_dropped": 1}
+        for path, prefix in (("/metrics/per-object", "rabbitmq_"), ("/metrics/detailed?family=exchange_metrics", "rabbitmq_detailed_")):
+
+            def counts(path=path, prefix=prefix):
+                connection.process_data_events(time_limit=0.1)
+                page = scrape(path)
+                of = {what: page.of(f"{prefix}exchange_messages_{what}_total", vhost=vhost) for what in wanted}
+                return {what: found[0][1] for what, found in of.items() if found} == wanted
+
+            eventually(counts, "all of it counted", "")
+    names = {known["exchange"] for known, _ in scrape("/metrics/detailed?family=exchange_names").of("rabbitmq_cluster_exchange_name", vhost=vhost)}
+    assert names == {"amq.direct", "amq.fanout", "amq.headers", "amq.match", "amq.topic"}
+
+
+@pytest.mark.parametrize(
+    "family", ["io_read_bytes", "io_write_bytes", "io_write_ops", "io_sync_ops", "queue_exchange_messages_published"]
+)
+def test_what_goes_to_disks_and_to_queues_is_told(scrape, family):
+    page = scrape()
+    assert page.types[f"rabbitmq_{family}_total"] == "counter"
+    assert page.of(f"rabbitmq_{family}_total")[0][1] >= 0
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "told"),
+    [
+        ("POST", "/metrics", 405, ""),
+        ("DELETE", "/metrics/per-object", 405, ""),
+        ("GET", "/metrics/nothing", 404, "Unknown Registry"),
+        ("GET", "/nothing", 404, '{"error":"Object Not Found","reason":"Not Found"}'),
+        ("GET", "/metrics/detailed?family=queue_metrics&queue=a&queue=b", 400, "Only one 'queue' query parameter is allowed"),
+        ("GET", f"/metrics/detailed?queue={'a' * 2001}", 400, "'queue' regex too long"),
+        ("GET", "/metrics/detailed?queue=(", 400, "Invalid 'queue' regex"),
+    ],
+)
+def test_what_is_no_page_of_metrics_is_refused(scrape, method, path, status, told):
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        scrape(urllib.request.Request(scrape.at + path, method=method))
+    assert refused.value.code == status
+    body = refused.value.read().decode()
+    assert body.startswith(told) and bool(body) == bool(told)
+    if status == 405:
+        assert refused.value.headers["allow"] == "HEAD, GET, OPTIONS"
 
 
 def test_memory_is_told_by_what_it_is_for(scrape):

@@ -149,7 +149,7 @@ fn vhosts_there(api: &Api, page: &mut Page, is_meant: &dyn Fn(&str) -> bool) {
     }
 }
 
-/// Every exchange: with 1, or with the number of bindings from it.
+/// Every exchange that clients publish to by its name: with 1, or with the number of bindings from it.
 fn exchanges_there(api: &Api, page: &mut Page, what: &str, is_meant: &dyn Fn(&str) -> bool) {
     let name = format!("rabbitmq_cluster_exchange_{what}");
     let help = if what == "name" {
@@ -165,6 +165,9 @@ fn exchanges_there(api: &Api, page: &mut Page, what: &str, is_meant: &dyn Fn(&st
         }
         for exchange in vhost.snapshot().exchanges() {
             let record = exchange.record();
+            if record.internal || record.name.is_empty() {
+                continue;
+            }
             let exchange_name = record.name.to_string();
             let kind = record.type_name().to_string();
             let labels = [
