@@ -329,7 +329,9 @@ fn run<P, R: FnMut(&mut Vec<P>)>(
     let result = catch_unwind(AssertUnwindSafe(|| writer.run()))
         .unwrap_or_else(|panic| Err(panicked(&*panic)));
     writer.shared.inbox.close();
-    if let Err(error) = &result {
+    if let Err(error) = &result
+        && !writer.was_stopped_on_a_full_disk(error)
+    {
         failed(error.clone());
     }
     // Before anybody is told that it is over: the store may be closed by it.
@@ -670,6 +672,11 @@ impl<P, R: FnMut(&mut Vec<P>)> Writer<P, R> {
         tracing::info!("there is space on the disk again");
         self.tell(Progress::SpaceIsBack);
         Ok(())
+    }
+
+    /// Its owner wished it to end, and hears from the stop that there was no space: nothing else has failed.
+    fn was_stopped_on_a_full_disk(&self, error: &CommitError) -> bool {
+        matches!(error, CommitError::NoSpace { .. }) && self.shared.inbox.is_told_to_end()
     }
 
     /// Free bytes without which it is no use to go on: what is unflushed goes to table files first.

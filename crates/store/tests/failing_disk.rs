@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use common::{Broker, QUEUE, data_dir, put};
+use common::{Broker, PATIENCE, QUEUE, data_dir, put};
 use leveret_store::{CommitError, Obstacle};
 
 const DIR: &str = "LEVERET_TEST_DIR";
@@ -103,8 +103,9 @@ fn child_with_a_limit_on_file_size() {
     assert_eq!(broker.try_stop(), Err(error));
 }
 
-#[test]
-fn a_full_disk_is_waited_for() {
+/// Runs one ignored test of this file on a file system of 24 MiB.
+#[track_caller]
+fn run_child_on_a_small_disk(test: &str) {
     let dir = data_dir();
     let mut probe = Command::new("unshare");
     probe
@@ -115,12 +116,47 @@ fn a_full_disk_is_waited_for() {
         return;
     }
     let mount = format!("mount -t tmpfs -o size=24m none {}", dir.path().display());
-    run_child(
-        "child_on_a_small_disk",
-        &["unshare", "-m", "sh"],
-        &mount,
-        dir.path(),
+    run_child(test, &["unshare", "-m", "sh"], &mount, dir.path());
+}
+
+#[test]
+fn a_full_disk_is_waited_for() {
+    run_child_on_a_small_disk("child_on_a_small_disk");
+}
+
+#[test]
+fn a_stop_on_a_full_disk_says_so_and_nothing_else_fails() {
+    run_child_on_a_small_disk("child_that_is_stopped_on_a_small_disk");
+}
+
+#[test]
+#[ignore = "started by its parent test"]
+fn child_that_is_stopped_on_a_small_disk() {
+    let Some(dir) = child_dir() else { return };
+    let ballast = dir.join("ballast");
+    std::fs::write(&ballast, vec![0; 18 << 20]).unwrap();
+    let dir = dir.join("data");
+    let mut broker = Broker::open(&dir);
+    for seq in 0..100 {
+        broker.send([put(seq, vec![b'x'; 100_000])], seq, true);
+    }
+    while !broker.committer.is_out_of_space() {
+        thread::yield_now();
+    }
+    let stopped = broker.committer.stop(PATIENCE);
+    assert!(
+        matches!(stopped, Err(CommitError::NoSpace { .. })),
+        "{stopped:?}"
     );
+    assert!(!broker.has_failed());
+    let mut promised = 0;
+    while let Some(released) = broker.try_released() {
+        promised += released.len();
+    }
+    drop(broker);
+    std::fs::remove_file(ballast).unwrap();
+    let broker = Broker::open(&dir);
+    assert!(broker.seqs(QUEUE).len() >= promised, "{promised}");
 }
 
 #[test]

@@ -327,6 +327,11 @@ impl<P> Inbox<P> {
         self.order(Order::Abandon);
     }
 
+    /// Whether the end was ordered.
+    pub(super) fn is_told_to_end(&self) -> bool {
+        self.state.lock().order != Order::GoOn
+    }
+
     /// From now on everything that is sent is dropped, and so is what waits.
     pub(super) fn close(&self) {
         let segments = {

@@ -105,6 +105,11 @@ impl Broker {
             .expect("the committer releases promises")
     }
 
+    /// Whether the committer has ended by itself.
+    pub fn has_failed(&self) -> bool {
+        self.failed.try_recv().is_ok()
+    }
+
     /// Waits until this promise is released, and gives all that came up to it.
     #[track_caller]
     pub fn wait_for(&self, promise: u64) -> Vec<u64> {
