@@ -570,6 +570,7 @@ mod tests {
                     exclusive: false,
                     auto_delete: false,
                     arguments: FieldTable::default(),
+                    refused_if_new: None,
                 };
                 let connection = ConnectionId::new(1);
                 let declared = vhost.declare_queue(asked, connection).await;

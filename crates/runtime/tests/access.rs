@@ -56,6 +56,7 @@ fn queue(text: &str) -> QueueDeclare {
         exclusive: false,
         auto_delete: false,
         arguments: FieldTable::new(),
+        refused_if_new: None,
     }
 }
 
@@ -72,6 +73,7 @@ async fn fill(vhost: &Arc<VhostHandle>) {
         auto_delete: false,
         internal: false,
         arguments: FieldTable::new(),
+        refused_if_new: None,
     };
     vhost.declare_exchange(exchange).await.expect("declared");
 }

@@ -167,6 +167,7 @@ impl Scenario {
             exclusive: false,
             auto_delete: false,
             arguments: FieldTable::default(),
+            refused_if_new: None,
         };
         change(&mut asked);
         let connection = self.channel.connection;
@@ -615,6 +616,7 @@ async fn durable_topology_is_there_after_a_kill_and_the_rest_is_not() {
             auto_delete: false,
             internal: false,
             arguments: FieldTable::default(),
+            refused_if_new: None,
         };
         broker
             .vhost

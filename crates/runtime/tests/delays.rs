@@ -130,6 +130,7 @@ impl DelayScenario {
             auto_delete: false,
             internal: false,
             arguments: FieldTable::new().with("x-delayed-type", FieldValue::text("direct")),
+            refused_if_new: None,
         };
         self.vhost
             .declare_exchange(exchange)
@@ -142,6 +143,7 @@ impl DelayScenario {
             exclusive: false,
             auto_delete: false,
             arguments: FieldTable::new(),
+            refused_if_new: None,
         };
         let connection = self.channel.connection;
         self.vhost

@@ -51,6 +51,7 @@ impl Scenario {
             exclusive: false,
             auto_delete: false,
             arguments,
+            refused_if_new: None,
         };
         let declared = self.vhost.declare_queue(asked, self.channel.connection);
         declared.await.expect("declared");

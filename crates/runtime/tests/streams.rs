@@ -123,6 +123,7 @@ impl Scenario {
             exclusive: false,
             auto_delete: false,
             arguments: arguments.with("x-queue-type", FieldValue::text("stream")),
+            refused_if_new: None,
         };
         let declared = self.vhost.declare_queue(asked, self.channel.connection);
         declared.await.expect("declared");

@@ -471,6 +471,7 @@ impl Calls {
                 exclusive,
                 auto_delete,
                 arguments: asked.arguments,
+                refused_if_new: asked.refused_if_new.map(|refusal| *refusal),
             };
             vhost.declare_queue(declare, self.id).await
         };
@@ -627,6 +628,7 @@ fn exchange_declare(asked: ExchangeDeclare) -> vhost::ExchangeDeclare {
         auto_delete: asked.auto_delete,
         internal: asked.internal,
         arguments: asked.arguments,
+        refused_if_new: asked.refused_if_new.map(|refusal| *refusal),
     }
 }
 

@@ -255,12 +255,6 @@ impl RouteCache {
         Some(found.record().kind)
     }
 
-    /// Whether there is such a queue.
-    pub(crate) fn has_queue(&mut self, name: &ShortString) -> bool {
-        self.refresh();
-        self.snapshot.queue(name).is_ok()
-    }
-
     /// Which state of the vhost was looked at last.
     pub(crate) const fn version(&self) -> u64 {
         self.version

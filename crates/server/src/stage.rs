@@ -496,10 +496,6 @@ impl Sink for Stage {
         self.routes().exchange_kind(name)
     }
 
-    fn has_queue(&mut self, name: &ShortString) -> bool {
-        self.routes().has_queue(name)
-    }
-
     fn is_full(&self) -> bool {
         let has_looked = |routes: &RouteCache| routes.has_looked_for(ROUTING_MAX);
         self.staged >= STAGED_MAX || self.routes.as_ref().is_some_and(has_looked)

@@ -46,6 +46,7 @@ async fn declare(broker: &Broker, queue: &'static str) -> Arc<QueueHandle> {
         exclusive: false,
         auto_delete: false,
         arguments: FieldTable::default(),
+        refused_if_new: None,
     };
     let declared = vhost
         .declare_queue(asked, broker.next_connection_id())

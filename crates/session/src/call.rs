@@ -142,6 +142,8 @@ pub struct ExchangeDeclare {
     pub internal: bool,
     /// Further settings.
     pub arguments: FieldTable,
+    /// What refuses it unless it is there already. Boxed, because it hardly ever is.
+    pub refused_if_new: Option<Box<Refusal>>,
 }
 
 /// `exchange.delete`.
@@ -196,6 +198,8 @@ pub struct QueueDeclare {
     pub auto_delete: bool,
     /// Further settings.
     pub arguments: FieldTable,
+    /// What refuses it unless it is there already. Boxed, because it hardly ever is.
+    pub refused_if_new: Option<Box<Refusal>>,
 }
 
 /// `queue.bind`.

@@ -46,9 +46,6 @@ pub trait Sink {
     /// The type of this exchange, if it exists.
     fn exchange_kind(&mut self, name: &ShortString) -> Option<ExchangeKind>;
 
-    /// Whether there is such a queue.
-    fn has_queue(&mut self, name: &ShortString) -> bool;
-
     /// Stages what was published in a transaction, in the order it came, and behind all of that what
     /// was settled. [`crate::Call::Commit`] follows at once.
     fn commit(&mut self, commit: Commit);

@@ -34,6 +34,8 @@ pub struct ExchangeDeclare {
     pub internal: bool,
     /// Arguments.
     pub arguments: FieldTable,
+    /// What refuses it unless it is there already: whoever makes it may not pass on to where it leads.
+    pub refused_if_new: Option<Refusal>,
 }
 
 /// `queue.declare` with a name, which the broker may have made.
@@ -51,6 +53,8 @@ pub struct QueueDeclare {
     pub auto_delete: bool,
     /// Arguments.
     pub arguments: FieldTable,
+    /// What refuses it unless it is there already: whoever makes it may not pass on to where it leads.
+    pub refused_if_new: Option<Refusal>,
 }
 
 /// What came of a queue declare.
@@ -112,6 +116,9 @@ impl Vhost {
             });
         }
         self.check_alternate(&asked)?;
+        if let Some(refusal) = asked.refused_if_new {
+            return Err(refusal);
+        }
         DelayRules::check(&asked.name, &self.name, &asked.arguments)?;
         let delays = DelayRules::of(by_type, &asked.arguments).is_some();
         let mut record = ExchangeRecord {
@@ -167,6 +174,9 @@ impl Vhost {
             }
             self.compare_queue(known, durable, asked, default)?;
             return Ok((QueueDeclared::Known(known.clone()), Vec::new()));
+        }
+        if let Some(refusal) = asked.refused_if_new {
+            return Err(refusal);
         }
         let queue_type = arguments::check_queue(&asked, &self.name, default, self.permits)?;
         let record = Arc::new(QueueRecord {

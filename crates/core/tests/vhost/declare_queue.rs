@@ -1,9 +1,16 @@
 //! `queue.declare`, in the order of its checks.
 
-use leveret_core::{arguments::QueueType, record::QueueRecord, vhost::QueueDeclare};
+use leveret_core::{
+    arguments::QueueType,
+    record::QueueRecord,
+    refusal::Refusal,
+    vhost::{ExchangeDeclare, QueueDeclare},
+};
 use leveret_wire::value::{FieldTable, FieldValue, Timestamp};
 
-use crate::scenario::{ME, OTHER, VhostScenario, expect_refused, name, queue, table, text};
+use crate::scenario::{
+    ME, OTHER, VhostScenario, exchange, expect_refused, name, queue, table, text,
+};
 
 const LOCKED: &str = "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'Q' in vhost \
                       'V'. It could be originally declared on another connection or the exclusive \
@@ -226,6 +233,29 @@ fn words_for_no_queue_type_are_the_default_type_and_equal_themselves_only() {
         );
         expect_refused(vhost.declare_queue(queue("Q")), 406, &refused);
     }
+}
+
+#[test]
+fn what_leads_where_its_maker_may_not_write_is_refused_unless_it_is_there() {
+    let refusal = Refusal::NoPreviouslyDeclaredQueue;
+    let asked = |refused_if_new| QueueDeclare {
+        refused_if_new,
+        ..queue("Q")
+    };
+    let mut vhost = VhostScenario::new();
+    let refused = vhost.declare_queue(asked(Some(refusal.clone())));
+    assert_eq!(refused, Err(refusal.clone()));
+    assert!(vhost.declare_queue(asked(None)).is_ok());
+    assert!(vhost.declare_queue(asked(Some(refusal.clone()))).is_ok());
+
+    let asked = |refused_if_new| ExchangeDeclare {
+        refused_if_new,
+        ..exchange("X", "fanout")
+    };
+    let refused = vhost.declare_exchange(asked(Some(refusal.clone())));
+    assert_eq!(refused, Err(refusal.clone()));
+    assert!(vhost.declare_exchange(asked(None)).is_ok());
+    assert!(vhost.declare_exchange(asked(Some(refusal))).is_ok());
 }
 
 #[test]

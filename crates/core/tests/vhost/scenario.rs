@@ -200,6 +200,7 @@ pub(crate) fn exchange(exchange: &str, kind: &str) -> ExchangeDeclare {
         auto_delete: false,
         internal: false,
         arguments: FieldTable::new(),
+        refused_if_new: None,
     }
 }
 
@@ -212,6 +213,7 @@ pub(crate) fn queue(queue: &str) -> QueueDeclare {
         exclusive: false,
         auto_delete: false,
         arguments: FieldTable::new(),
+        refused_if_new: None,
     }
 }
 

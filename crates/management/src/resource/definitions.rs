@@ -491,6 +491,7 @@ async fn import_exchange(
         auto_delete: boolean(exchange, "auto_delete")?.unwrap_or(false),
         internal: boolean(exchange, "internal")?.unwrap_or(false),
         arguments: table_from_json(&nested(exchange, "arguments")?)?,
+        refused_if_new: None,
     };
     kept(vhost.declare_exchange(declare).await)
 }
@@ -511,6 +512,7 @@ async fn import_queue(vhost: &Arc<VhostHandle>, queue: &Map<String, Value>) -> R
             exclusive: false,
             auto_delete: auto_delete.unwrap_or(false),
             arguments: table_from_json(&arguments)?,
+            refused_if_new: None,
         };
         let declared = vhost.declare_queue(declare, NO_CONNECTION).await.map(drop);
         // Clients may not ask for one any more. What was declared when they could comes in; RabbitMQ leaves it out

@@ -112,7 +112,7 @@ async fn put(
     let object = request.object()?;
     let name = real_name(exchange)?;
     let kind = optional_text(&object, "type")?.unwrap_or("direct");
-    let declare = ExchangeDeclare {
+    let mut declare = ExchangeDeclare {
         name: name.clone(),
         kind: request::name(kind)?,
         passive: false,
@@ -120,10 +120,11 @@ async fn put(
         auto_delete: boolean(&object, "auto_delete")?.unwrap_or(false),
         internal: boolean(&object, "internal")?.unwrap_or(false),
         arguments: table_from_json(&request::nested(&object, "arguments")?)?,
+        refused_if_new: None,
     };
     let rights = visitor.rights(&api.broker, vhost.name());
     let is_new = vhost.snapshot().exchange(&name).is_err();
-    rights.check_exchange_declare(&name, &declare.arguments, || !is_new)?;
+    declare.refused_if_new = rights.check_exchange_declare(&name, &declare.arguments)?;
     match vhost.declare_exchange(declare).await {
         Ok(()) => Ok(Reply::put(is_new)),
         Err(Refusal::UnknownExchangeType { name }) => Err(Refused::bad_request(format!(

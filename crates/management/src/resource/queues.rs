@@ -192,17 +192,18 @@ async fn put(
     let vhost = entered(api, visitor, vhost)?;
     let object = request.object()?;
     let name = request::name(queue)?;
-    let declare = QueueDeclare {
+    let mut declare = QueueDeclare {
         name: name.clone(),
         server_named: false,
         durable: boolean(&object, "durable")?.unwrap_or(false),
         exclusive: false,
         auto_delete: boolean(&object, "auto_delete")?.unwrap_or(false),
         arguments: table_from_json(&request::nested(&object, "arguments")?)?,
+        refused_if_new: None,
     };
     let rights = visitor.rights(&api.broker, vhost.name());
     let is_new = vhost.snapshot().queue(&name).is_err();
-    rights.check_queue_declare(&name, &declare.arguments, || !is_new)?;
+    declare.refused_if_new = rights.check_queue_declare(&name, &declare.arguments)?;
     vhost.declare_queue(declare, NO_CONNECTION).await?;
     Ok(Reply::put(is_new))
 }

@@ -36,6 +36,7 @@ fn bound(
         auto_delete: false,
         internal: false,
         arguments: FieldTable::new(),
+        refused_if_new: None,
     };
     let none = || panic!("no queue of its own");
     vhost.declare_exchange(exchange, none).expect("declared");
@@ -47,6 +48,7 @@ fn bound(
             exclusive: false,
             auto_delete: false,
             arguments: FieldTable::new(),
+            refused_if_new: None,
         };
         let id = || QueueId::new(number + 1);
         vhost.declare_queue(queue, ME, id).expect("declared");

@@ -30,24 +30,23 @@ pub(super) struct End<'a> {
     pub(super) name: &'a ShortString,
 }
 
+/// Says what refuses it unless it is there already.
 pub(super) fn exchange_declare<S: Sink>(
     asked: &ExchangeDeclare,
     sink: &mut S,
-) -> Result<(), Refusal> {
+) -> Result<Option<Refusal>, Refusal> {
     let name = &asked.exchange;
     if name.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let rights = sink.rights();
     if asked.passive {
-        return rights.check_any(EXCHANGE, name);
+        return rights.check_any(EXCHANGE, name).map(|()| None);
     }
     if !ExchangeRecord::is_type(asked.kind.as_bytes()) {
-        return Ok(());
+        return Ok(None);
     }
-    rights.check_exchange_declare(name, &asked.arguments, || {
-        is_reserved(name) || sink.exchange_kind(name).is_some()
-    })
+    rights.check_exchange_declare(name, &asked.arguments)
 }
 
 pub(super) fn exchange_delete<S: Sink>(name: &ShortString, sink: &mut S) -> Result<(), Refusal> {
@@ -57,19 +56,23 @@ pub(super) fn exchange_delete<S: Sink>(name: &ShortString, sink: &mut S) -> Resu
     sink.rights().check(Right::Configure, EXCHANGE, name)
 }
 
-pub(super) fn queue_declare<S: Sink>(asked: &QueueDeclare, sink: &mut S) -> Result<(), Refusal> {
+/// Says what refuses it unless it is there already.
+pub(super) fn queue_declare<S: Sink>(
+    asked: &QueueDeclare,
+    sink: &mut S,
+) -> Result<Option<Refusal>, Refusal> {
     let name = &asked.queue;
     if name.as_bytes().starts_with(REPLY_TO) {
-        return Ok(());
+        return Ok(None);
     }
     let rights = sink.rights();
     if asked.passive {
-        return rights.check_any(QUEUE, name);
+        return rights.check_any(QUEUE, name).map(|()| None);
     }
     if is_reserved(name) && !asked.server_named {
-        return Ok(());
+        return Ok(None);
     }
-    rights.check_queue_declare(name, &asked.arguments, || sink.has_queue(name))
+    rights.check_queue_declare(name, &asked.arguments)
 }
 
 pub(super) fn queue_delete<S: Sink>(name: &ShortString, sink: &mut S) -> Result<(), Refusal> {

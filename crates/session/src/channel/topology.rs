@@ -38,7 +38,7 @@ impl Channel {
                     arguments,
                     ..
                 } = declare;
-                let asked = ExchangeDeclare {
+                let mut asked = ExchangeDeclare {
                     exchange: without_line_breaks(&exchange),
                     kind: kind.detach(),
                     passive,
@@ -46,8 +46,9 @@ impl Channel {
                     auto_delete,
                     internal,
                     arguments: arguments.detach(),
+                    refused_if_new: None,
                 };
-                rights::exchange_declare(&asked, sink)?;
+                asked.refused_if_new = rights::exchange_declare(&asked, sink)?.map(Box::new);
                 let call = Call::ExchangeDeclare(asked);
                 Next::call(call, reply(nowait, exchange::DeclareOk {}))
             }
@@ -233,7 +234,7 @@ fn declare_queue<S: Sink>(declare: queue::Declare, sink: &mut S) -> Result<Next,
     } = declare;
     let queue = without_line_breaks(&queue);
     let server_named = queue.is_empty() && !passive;
-    let asked = QueueDeclare {
+    let mut asked = QueueDeclare {
         queue: if server_named {
             sink.generate_name("amq.gen-")
         } else {
@@ -245,8 +246,9 @@ fn declare_queue<S: Sink>(declare: queue::Declare, sink: &mut S) -> Result<Next,
         exclusive,
         auto_delete,
         arguments: arguments.detach(),
+        refused_if_new: None,
     };
-    rights::queue_declare(&asked, sink)?;
+    asked.refused_if_new = rights::queue_declare(&asked, sink)?.map(Box::new);
     Ok(Next::call(
         Call::QueueDeclare(asked),
         Then::QueueDeclared { nowait },

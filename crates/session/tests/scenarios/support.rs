@@ -117,10 +117,6 @@ impl Sink for Recorder {
         (*name == *TOPICS).then_some(ExchangeKind::Topic)
     }
 
-    fn has_queue(&mut self, _: &ShortString) -> bool {
-        false
-    }
-
     fn commit(&mut self, commit: Commit) {
         self.events.push(Event::Commit(commit));
     }

@@ -46,6 +46,7 @@ fn every_method_reaches_the_broker_with_its_fields_and_without_line_breaks() {
             auto_delete: false,
             internal: true,
             arguments: arguments(),
+            refused_if_new: None,
         }),
         exchange::DeclareOk {},
     );
@@ -108,6 +109,7 @@ fn every_method_reaches_the_broker_with_its_fields_and_without_line_breaks() {
             exclusive: true,
             auto_delete: true,
             arguments: arguments(),
+            refused_if_new: None,
         }),
         declare_ok("q"),
     );
