@@ -5,8 +5,9 @@ import pathlib
 import signal
 import time
 
+from broker import Image, may_mount, run
 from client import Client, Closed, Gone, Publisher, drain
-from faults import scenario
+from faults import Skip, scenario
 from history import History
 
 from scenarios.clients import wait_for
@@ -213,3 +214,34 @@ def what_may_not_be_written_ends_the_broker(case, wrapper, fault, words):
     history.check()
     case.note(history.summary())
     again.stop()
+
+
+@scenario("FM10")
+def a_stop_does_not_wait_for_space_on_a_full_disk(case):
+    if not may_mount():
+        raise Skip("images cannot be mounted here (root, mkfs.ext4 and loop devices are wanted)")
+    image = Image(case.scratch, megabytes=256)
+    # Without the alarm, which would have blocked the publisher long before.
+    broker, history = case.broker("--disk-free-limit", "0", directory=image.place / "data"), History()
+    broker.log, broker.ports_file = case.scratch / "log", case.scratch / "ports"
+    broker.start()
+    declare(broker, "jobs")
+    ballast = image.place / "ballast"
+    run("fallocate", "-l", str(180 << 20), ballast)
+    load = Load(broker, history, publishers=1, size=20000)
+    wait_for(lambda: "the disk is full" in broker.since_start(), 60, "the disk is full")
+    history.crashed()
+    began = time.monotonic()
+    broker.signal(signal.SIGTERM)
+    code = broker.ended()
+    took = time.monotonic() - began
+    load.join()
+    assert code == ENDED_AT_ONCE, f"exit code {code}:\n{broker.tail()}"
+    assert took < BOUND_SECS, f"the stop took {took:.1f} s"
+    ballast.unlink()
+    broker.start()
+    drain(broker.port, history, "jobs")
+    history.check()
+    case.note(f"the stop took {took:.1f} s: {history.summary()}")
+    broker.stop()
+    image.unmount()
