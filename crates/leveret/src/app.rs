@@ -119,10 +119,10 @@ impl Bound {
         if let Some(tls) = &plan.amqp_tls {
             amqp.bind_tls(&ports.amqps, &[], tls)?;
         }
-        for path in &plan.settings.unix_listen {
+        for path in &plan.settings.tls.unix_listen {
             amqp.bind_unix(path)?;
         }
-        if plan.settings.proxy_protocol {
+        if plan.settings.tls.proxy_protocol {
             amqp.expect_proxy_headers();
         }
         let http = |ports: &[Port], option| -> Result<Vec<_>, RunError> {
@@ -206,10 +206,10 @@ impl App {
 
 /// What a broker is to have before anybody is let in.
 async fn fill(broker: &Arc<Broker>, settings: &Settings) -> Result<(), RunError> {
-    if let Some(path) = &settings.definitions {
+    if let Some(path) = &settings.node.definitions {
         import_file(broker, path).await?;
     }
-    if let Some(path) = &settings.messages {
+    if let Some(path) = &settings.node.messages {
         load_messages(broker, path).await?;
     }
     Ok(())
@@ -371,7 +371,7 @@ pub(crate) fn facts(boot: &Boot, settings: &Settings, ports: &Ports) -> NodeFact
         log: boot.log.clone(),
         enabled_plugins_file: Some(leveret_ctl::enabled_plugins_file()),
         data_dir: boot.data_dir.clone(),
-        version: settings.compat_version.clone(),
+        version: settings.connections.compat_version.clone(),
         plugins: Plugins::new(boot.enabled_plugins(&served), boot.plugins_with(&served)),
         mechanisms: connection_settings::mechanisms(settings)
             .map(Mechanism::name)

@@ -6,8 +6,8 @@ use crate::config::{AuthMechanism, Bytes, Settings};
 
 /// How clients may log in.
 pub(crate) fn mechanisms(settings: &Settings) -> impl Iterator<Item = Mechanism> {
-    let nobody = settings.anonymous_login_user == "none";
-    let mechanisms = settings.auth_mechanisms.iter();
+    let nobody = settings.connections.anonymous_login_user == "none";
+    let mechanisms = settings.connections.auth_mechanisms.iter();
     mechanisms.filter_map(move |mechanism| match mechanism {
         AuthMechanism::Plain => Some(Mechanism::Plain),
         AuthMechanism::Amqplain => Some(Mechanism::AmqPlain),
@@ -25,26 +25,29 @@ fn frame_bytes(Bytes(bytes): Bytes) -> u32 {
 /// The settings of all connections.
 pub(crate) fn of(settings: &Settings) -> leveret_session::Settings {
     let defaults = leveret_session::Settings::default();
-    let message_size_max = settings.max_message_size.0;
+    let message_size_max = settings.connections.max_message_size.0;
     leveret_session::Settings {
-        product: settings.compat_product.clone(),
-        version: settings.compat_version.clone(),
+        product: settings.connections.compat_product.clone(),
+        version: settings.connections.compat_version.clone(),
         cluster_name: settings
+            .node
             .cluster_name
             .clone()
-            .unwrap_or_else(|| leveret_ctl::node_name(settings.node_name.as_deref())),
-        has_own_prefetch_only: settings.compat_strict || !settings.permit_global_qos,
+            .unwrap_or_else(|| leveret_ctl::node_name(settings.node.node_name.as_deref())),
+        has_own_prefetch_only: settings.connections.compat_strict
+            || !settings.connections.permit_global_qos,
         mechanisms: mechanisms(settings).collect(),
         anonymous_user: settings
+            .connections
             .anonymous_login_user
             .as_str()
             .try_into()
             .expect("its length was checked"),
-        frame_max: frame_bytes(settings.frame_max),
-        initial_frame_max: frame_bytes(settings.initial_frame_max),
-        channel_max: settings.channel_max,
-        heartbeat_secs: settings.heartbeat.0,
-        handshake_timeout_millis: settings.handshake_timeout.0,
+        frame_max: frame_bytes(settings.connections.frame_max),
+        initial_frame_max: frame_bytes(settings.connections.initial_frame_max),
+        channel_max: settings.connections.channel_max,
+        heartbeat_secs: settings.connections.heartbeat.0,
+        handshake_timeout_millis: settings.connections.handshake_timeout.0,
         message_size_max,
         unfinished_content_max: defaults.unfinished_content_max.max(message_size_max),
         transaction_max: defaults.transaction_max.max(message_size_max),

@@ -80,48 +80,62 @@ impl Plan {
     /// As an operator wants it; `to` is where the console is when nobody says.
     pub(crate) fn of(settings: &Settings, to: LogTo) -> Self {
         let levels = |of_output: Option<LogLevel>| {
-            Levels::new(settings.log_level, of_output, &settings.log_categories.0)
+            Levels::new(
+                settings.logging.log_level,
+                of_output,
+                &settings.logging.log_categories.0,
+            )
         };
-        let (path, console_only) = match &settings.log_file {
+        let (path, console_only) = match &settings.logging.log_file {
             LogFileName::None => (None, false),
             LogFileName::ConsoleOnly => (None, true),
             LogFileName::At(path) => (Some(path), false),
         };
-        let path = path.map(|path| match &settings.log_dir {
+        let path = path.map(|path| match &settings.logging.log_dir {
             Some(dir) if path.is_relative() => dir.join(path),
             _ => path.clone(),
         });
         let rotation = Rotation {
             bytes_max: settings
+                .logging
                 .log_file_rotation_size
                 .and_then(|Bytes(size)| (size > 0).then_some(size)),
-            kept: settings.log_file_rotation_count,
+            kept: settings.logging.log_file_rotation_count,
             at: settings
+                .logging
                 .log_file_rotation_date
                 .as_ref()
                 .map(|LogMoments(at)| *at),
-            packs: settings.log_file_rotation_compress,
+            packs: settings.logging.log_file_rotation_compress,
         };
-        let console = settings.log_console || console_only || path.is_none();
-        let to = settings.log_to.unwrap_or(to);
-        let (format, level) = (settings.log_format, settings.log_console_level);
+        let console = settings.logging.log_console || console_only || path.is_none();
+        let to = settings.logging.log_to.unwrap_or(to);
+        let (format, level) = (
+            settings.logging.log_format,
+            settings.logging.log_console_level,
+        );
         Self {
             console: console.then(|| (to, format, levels(level))),
             file: path.map(|path| {
-                let level = settings.log_file_level;
-                (path, rotation, settings.log_file_format, levels(level))
+                let level = settings.logging.log_file_level;
+                (
+                    path,
+                    rotation,
+                    settings.logging.log_file_format,
+                    levels(level),
+                )
             }),
-            exchange: settings.log_exchange.then(|| {
-                let level = settings.log_exchange_level;
-                (settings.log_exchange_format, levels(level))
+            exchange: settings.logging.log_exchange.then(|| {
+                let level = settings.logging.log_exchange_level;
+                (settings.logging.log_exchange_format, levels(level))
             }),
-            syslog: settings.log_syslog.then(|| {
+            syslog: settings.logging.log_syslog.then(|| {
                 let to = Syslog {
-                    host: settings.log_syslog_host.clone(),
-                    port: settings.log_syslog_port,
-                    transport: settings.log_syslog_transport,
-                    protocol: settings.log_syslog_protocol,
-                    facility: match settings.log_syslog_facility {
+                    host: settings.logging.log_syslog_host.clone(),
+                    port: settings.logging.log_syslog_port,
+                    transport: settings.logging.log_syslog_transport,
+                    protocol: settings.logging.log_syslog_protocol,
+                    facility: match settings.logging.log_syslog_facility {
                         SyslogFacility::Kern => 0,
                         SyslogFacility::User => 1,
                         SyslogFacility::Mail => 2,
@@ -147,15 +161,15 @@ impl Plan {
                         SyslogFacility::Local6 => 22,
                         SyslogFacility::Local7 => 23,
                     },
-                    identity: settings.log_syslog_identity.clone(),
+                    identity: settings.logging.log_syslog_identity.clone(),
                     own_host: own_host(),
                 };
-                let level = settings.log_syslog_level;
-                (to, settings.log_syslog_format, levels(level))
+                let level = settings.logging.log_syslog_level;
+                (to, settings.logging.log_syslog_format, levels(level))
             }),
-            journal: settings.log_journald.then(|| {
-                let level = settings.log_journald_level;
-                (settings.log_syslog_identity.clone(), levels(level))
+            journal: settings.logging.log_journald.then(|| {
+                let level = settings.logging.log_journald_level;
+                (settings.logging.log_syslog_identity.clone(), levels(level))
             }),
             recent: Some(levels(None)),
         }

@@ -111,14 +111,14 @@ fn serve(arguments: &Arguments, as_rabbitmq: bool) -> ExitCode {
         ..Boot::default()
     };
     if as_rabbitmq {
-        let node = leveret_ctl::node_name(settings.node_name.as_deref());
+        let node = leveret_ctl::node_name(settings.node.node_name.as_deref());
         let plugins = rabbitmq_server::enabled_plugins(&loaded.environment);
         rabbitmq_server::settle(&mut settings, &node, plugins.is_some());
         boot.plugins = plugins.unwrap_or_default();
         for words in rabbitmq_server::missing(&boot.plugins) {
             tracing::warn!("{words}");
         }
-        settings.event_exchange |= rabbitmq_server::has_event_exchange(&boot.plugins);
+        settings.node.event_exchange |= rabbitmq_server::has_event_exchange(&boot.plugins);
     }
     match run::run(&settings, boot) {
         Ok(()) => ExitCode::SUCCESS,

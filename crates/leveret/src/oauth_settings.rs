@@ -58,7 +58,7 @@ pub(crate) fn backends(settings: &Settings) -> Result<Backends, OauthError> {
         asked: Vec::new(),
         publishers: Vec::new(),
     };
-    for name in &settings.auth_backends {
+    for name in &settings.connections.auth_backends {
         match name {
             AuthBackendName::Internal => backends.asked.push(AuthBackend::Internal),
             AuthBackendName::Oauth2 => {
@@ -84,7 +84,8 @@ fn of_tokens(settings: &Settings) -> Result<(Arc<Tokens>, Arc<Publishers>), Oaut
     let (mut own_keys, mut published) = (Vec::new(), Vec::new());
     for (at, provider) in providers.iter().enumerate() {
         let keys = keys(&provider.signing_keys)?;
-        let is_used = !provider.name.is_empty() || settings.oauth2_default_provider.is_none();
+        let is_used =
+            !provider.name.is_empty() || settings.tokens.oauth2_default_provider.is_none();
         let of = of_whom(&provider.name);
         match source(provider)? {
             Some(source) => published.push(Published {
@@ -116,19 +117,19 @@ fn of_tokens(settings: &Settings) -> Result<(Arc<Tokens>, Arc<Publishers>), Oaut
 fn providers(settings: &Settings) -> Vec<Cow<'_, Provider>> {
     let nameless = Provider {
         name: String::new(),
-        issuer: settings.oauth2_issuer.clone(),
-        jwks_uri: settings.oauth2_jwks_uri.clone(),
-        discovery_path: settings.oauth2_discovery_endpoint_path.clone(),
-        discovery_params: settings.oauth2_discovery_endpoint_params.0.clone(),
-        default_key: settings.oauth2_default_key.clone(),
-        signing_keys: settings.oauth2_signing_keys.0.clone(),
-        algorithms: settings.oauth2_algorithms.clone(),
-        verify: settings.oauth2_https_verify,
-        cacertfile: settings.oauth2_https_cacertfile.clone(),
-        depth: settings.oauth2_https_depth,
-        crl_check: settings.oauth2_https_crl_check,
+        issuer: settings.tokens.oauth2_issuer.clone(),
+        jwks_uri: settings.tokens.oauth2_jwks_uri.clone(),
+        discovery_path: settings.tokens.oauth2_discovery_endpoint_path.clone(),
+        discovery_params: settings.tokens.oauth2_discovery_endpoint_params.0.clone(),
+        default_key: settings.tokens.oauth2_default_key.clone(),
+        signing_keys: settings.tokens.oauth2_signing_keys.0.clone(),
+        algorithms: settings.tokens.oauth2_algorithms.clone(),
+        verify: settings.tokens.oauth2_https_verify,
+        cacertfile: settings.tokens.oauth2_https_cacertfile.clone(),
+        depth: settings.tokens.oauth2_https_depth,
+        crl_check: settings.tokens.oauth2_https_crl_check,
     };
-    let named = settings.oauth2_providers.0.iter().map(Cow::Borrowed);
+    let named = settings.tokens.oauth2_providers.0.iter().map(Cow::Borrowed);
     iter::once(Cow::Owned(nameless)).chain(named).collect()
 }
 
@@ -181,11 +182,11 @@ fn resource_servers(
     settings: &Settings,
     providers: &[Cow<'_, Provider>],
 ) -> Result<Vec<ResourceServer>, OauthError> {
-    let default = settings.oauth2_default_provider.as_deref();
+    let default = settings.tokens.oauth2_default_provider.as_deref();
     let default = default.unwrap_or_default();
     let first = of_the_settings(settings);
     let mut servers = vec![signed_by(first.clone(), default, providers)?];
-    for server in &settings.oauth2_resource_servers.0 {
+    for server in &settings.tokens.oauth2_resource_servers.0 {
         let provider = server.provider.as_deref().unwrap_or(default);
         servers.push(signed_by(of_server(server, &first), provider, providers)?);
     }
@@ -207,23 +208,29 @@ fn signed_by(
 
 /// The resource server that has no name.
 fn of_the_settings(settings: &Settings) -> TokenSettings {
-    let id = settings.oauth2_resource_server_id.clone();
+    let id = settings.tokens.oauth2_resource_server_id.clone();
     let mut ours = TokenSettings {
-        scope_prefix: settings.oauth2_scope_prefix.clone(),
-        additional_scopes_key: settings.oauth2_additional_scopes_key.clone(),
-        scope_aliases: settings.oauth2_scope_aliases.0.iter().cloned().collect(),
-        verify_aud: settings.oauth2_verify_aud,
-        require_exp: settings.oauth2_require_exp,
+        scope_prefix: settings.tokens.oauth2_scope_prefix.clone(),
+        additional_scopes_key: settings.tokens.oauth2_additional_scopes_key.clone(),
+        scope_aliases: settings
+            .tokens
+            .oauth2_scope_aliases
+            .0
+            .iter()
+            .cloned()
+            .collect(),
+        verify_aud: settings.tokens.oauth2_verify_aud,
+        require_exp: settings.tokens.oauth2_require_exp,
         ..TokenSettings::new(id.unwrap_or_default())
     };
-    let names = &settings.oauth2_scope_alias_names.0;
-    for (number, scopes) in &settings.oauth2_scope_alias_scopes.0 {
+    let names = &settings.tokens.oauth2_scope_alias_names.0;
+    for (number, scopes) in &settings.tokens.oauth2_scope_alias_scopes.0 {
         if let Some((_, alias)) = names.iter().find(|(known, _)| known == number) {
             ours.scope_aliases.insert(alias.join(" "), scopes.clone());
         }
     }
-    if !settings.oauth2_preferred_username_claims.is_empty() {
-        let claims = &settings.oauth2_preferred_username_claims;
+    if !settings.tokens.oauth2_preferred_username_claims.is_empty() {
+        let claims = &settings.tokens.oauth2_preferred_username_claims;
         ours.username_claims.clone_from(claims);
     }
     ours

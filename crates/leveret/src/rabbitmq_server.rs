@@ -30,9 +30,12 @@ pub(crate) fn is_called(program: Option<&OsString>) -> bool {
 ///
 /// `has_plugins` is false when somebody chose a list of plugins that is not there: RabbitMQ runs without any then.
 pub(crate) fn settle(settings: &mut Settings, node: &str, has_plugins: bool) {
-    let base = settings.data_base.get_or_insert_with(|| DATA_BASE.into());
-    if settings.data_dir.is_none() {
-        settings.data_dir = Some(data_dir(base, node, settings.node_name.is_some()));
+    let base = settings
+        .storage
+        .data_base
+        .get_or_insert_with(|| DATA_BASE.into());
+    if settings.storage.data_dir.is_none() {
+        settings.storage.data_dir = Some(data_dir(base, node, settings.node.node_name.is_some()));
     }
     // Also beside an AMQP address that was chosen: RABBITMQ_NODE_IP_ADDRESS says nothing of the others.
     let by_default = |port| match has_plugins {
@@ -40,11 +43,11 @@ pub(crate) fn settle(settings: &mut Settings, node: &str, has_plugins: bool) {
         false => OptionalEndpoint::Off,
     };
     let http = by_default(HTTP_PORT);
-    settings.http_listen.get_or_insert(http);
+    settings.listeners.http_listen.get_or_insert(http);
     let metrics = by_default(METRICS_PORT);
-    settings.metrics_listen.get_or_insert(metrics);
-    if settings.pid_file.is_none() {
-        settings.pid_file = Some(base.join(format!("{node}.pid")));
+    settings.listeners.metrics_listen.get_or_insert(metrics);
+    if settings.listeners.pid_file.is_none() {
+        settings.listeners.pid_file = Some(base.join(format!("{node}.pid")));
     }
 }
 

@@ -115,14 +115,18 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
     let listeners = bind(settings, amqp_tls.as_ref())?;
     let http = bind_http(
         settings,
-        (settings.http_listen, HTTP_PORT, "--http-listen"),
-        (settings.http_tls_listen, "--http-tls-listen"),
+        (settings.listeners.http_listen, HTTP_PORT, "--http-listen"),
+        (settings.tls.http_tls_listen, "--http-tls-listen"),
         http_tls.as_ref(),
     )?;
     let metrics = bind_http(
         settings,
-        (settings.metrics_listen, METRICS_PORT, "--metrics-listen"),
-        (settings.metrics_tls_listen, "--metrics-tls-listen"),
+        (
+            settings.listeners.metrics_listen,
+            METRICS_PORT,
+            "--metrics-listen",
+        ),
+        (settings.tls.metrics_tls_listen, "--metrics-tls-listen"),
         http_tls.as_ref(),
     )?;
     let with_room = |bound: Vec<BoundListener>| -> Vec<BoundListener> {
@@ -132,14 +136,18 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
     let (http, metrics) = (with_room(http), with_room(metrics));
     let backends = oauth_settings::backends(settings)?;
     let node = node_options(settings, backends.asked);
-    let data_dir = (settings.storage == Storage::Disk).then(|| data_dir(settings, &node.name));
+    let data_dir =
+        (settings.storage.storage == Storage::Disk).then(|| data_dir(settings, &node.name));
     boot.node.clone_from(&node.name);
     boot.data_dir.clone_from(&data_dir);
-    boot.begin(&settings.compat_product, &settings.compat_version);
+    boot.begin(
+        &settings.connections.compat_product,
+        &settings.connections.compat_version,
+    );
     let options = StartOptions {
         data_dir,
         store: leveret_store::Options {
-            sync: match settings.storage_sync {
+            sync: match settings.storage.storage_sync {
                 StorageSync::Always => SyncMode::Always,
                 StorageSync::Interval => SyncMode::Interval(SYNC_INTERVAL),
                 StorageSync::Never => SyncMode::Never,
@@ -149,8 +157,11 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
         },
         node,
         limits: Limits {
-            memory: of_total(settings.memory_limit, settings.total_memory),
-            disk_free: of_total(settings.disk_free_limit, settings.total_memory),
+            memory: of_total(settings.storage.memory_limit, settings.storage.total_memory),
+            disk_free: of_total(
+                settings.storage.disk_free_limit,
+                settings.storage.total_memory,
+            ),
         },
     };
     let bound = Bound {
@@ -169,7 +180,7 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
         signals: signals.clone(),
     };
     let log_lines = boot.for_exchange.take().map(|lines| {
-        let format = settings.log_exchange_format;
+        let format = settings.logging.log_exchange_format;
         let publishing = app::publish_log(lines, format, plan.running.clone());
         tokio::spawn(publishing)
     });
@@ -190,19 +201,19 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
     for publishers in backends.publishers {
         tokio::spawn(publishers.keep_fresh());
     }
-    if let Some(path) = &settings.ports_file {
+    if let Some(path) = &settings.listeners.ports_file {
         write_ports(path, &ports).map_err(|source| RunError::PortsFile {
             path: path.clone(),
             source,
         })?;
     }
-    if let Some(path) = &settings.pid_file {
+    if let Some(path) = &settings.listeners.pid_file {
         write_pid(path).map_err(|source| RunError::PidFile {
             path: path.clone(),
             source,
         })?;
     }
-    for path in &settings.unix_listen {
+    for path in &settings.tls.unix_listen {
         info!("listening for AMQP on {}", path.display());
     }
     if settings.lets_system_choose_ports() {
@@ -232,7 +243,7 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
         Some(app) => app.stop(&process.node).await,
         None => Ok(()),
     };
-    if let Some(path) = &settings.pid_file {
+    if let Some(path) = &settings.listeners.pid_file {
         // Whoever waits for the broker must not take the next process of this number for it.
         let _ = fs::remove_file(path);
     }
@@ -243,98 +254,99 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
 
 pub(crate) fn http_settings(settings: &Settings) -> HttpSettings {
     HttpSettings {
-        path_prefix: settings.http_path_prefix.clone(),
+        path_prefix: settings.http.http_path_prefix.clone(),
         cors: Cors {
-            allow_origins: settings.http_cors_origins.clone(),
-            max_age_secs: settings.http_cors_max_age_secs,
+            allow_origins: settings.http.http_cors_origins.clone(),
+            max_age_secs: settings.http.http_cors_max_age_secs,
         },
         timeouts: HttpTimeouts {
-            head: Duration::from_millis(settings.http_request_timeout.0),
-            body: Duration::from_millis(settings.http_body_timeout.0),
+            head: Duration::from_millis(settings.http.http_request_timeout.0),
+            body: Duration::from_millis(settings.http.http_body_timeout.0),
         },
-        metrics_path: settings.metrics_path.clone(),
-        metrics_per_object: settings.metrics_per_object,
-        body_bytes_max: usize::try_from(settings.http_body_max.0).unwrap_or(usize::MAX),
+        metrics_path: settings.http.metrics_path.clone(),
+        metrics_per_object: settings.http.metrics_per_object,
+        body_bytes_max: usize::try_from(settings.http.http_body_max.0).unwrap_or(usize::MAX),
         headers: [
-            (header::CONTENT_SECURITY_POLICY, &settings.http_csp),
-            (header::STRICT_TRANSPORT_SECURITY, &settings.http_hsts),
+            (header::CONTENT_SECURITY_POLICY, &settings.http.http_csp),
+            (header::STRICT_TRANSPORT_SECURITY, &settings.http.http_hsts),
             (
                 header::X_CONTENT_TYPE_OPTIONS,
-                &settings.http_content_type_options,
+                &settings.http.http_content_type_options,
             ),
-            (header::X_FRAME_OPTIONS, &settings.http_frame_options),
-            (header::X_XSS_PROTECTION, &settings.http_xss_protection),
-            (header::REFERRER_POLICY, &settings.http_referrer_policy),
+            (header::X_FRAME_OPTIONS, &settings.http.http_frame_options),
+            (header::X_XSS_PROTECTION, &settings.http.http_xss_protection),
+            (header::REFERRER_POLICY, &settings.http.http_referrer_policy),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some((name, value.as_ref()?.0.clone())))
         .collect(),
-        rates_mode: match settings.rates_mode {
+        rates_mode: match settings.http.rates_mode {
             RatesMode::None => "none",
             RatesMode::Basic => "basic",
             RatesMode::Detailed => "detailed",
         },
-        disable_stats: settings.http_disable_stats,
-        enable_queue_totals: settings.http_enable_queue_totals,
-        operator_policies_are_fixed: settings.operator_policies_fixed,
-        definitions_need_json_extension: settings.http_json_extension,
-        login_session_minutes: settings.http_login_session,
+        disable_stats: settings.http.http_disable_stats,
+        enable_queue_totals: settings.http.http_enable_queue_totals,
+        operator_policies_are_fixed: settings.http.operator_policies_fixed,
+        definitions_need_json_extension: settings.http.http_json_extension,
+        login_session_minutes: settings.http.http_login_session,
     }
 }
 
 fn node_options(settings: &Settings, auth_backends: Vec<AuthBackend>) -> NodeOptions {
     NodeOptions {
         auth_backends,
-        login_failures_max: settings.login_failures_max,
+        login_failures_max: settings.connections.login_failures_max,
         password_hashing: password_hashing(settings),
-        loopback_users: settings.loopback_users.clone(),
-        connection_max: settings.connection_max.0,
-        vhost_max: settings.vhost_max.0,
-        channel_max: settings.channel_max_per_node.0,
-        message_size_max: settings.max_message_size.0,
-        name: leveret_ctl::node_name(settings.node_name.as_deref()),
-        default_user: settings.default_user.clone(),
-        default_password: settings.default_pass.clone(),
-        default_tags: settings.default_user_tags.clone(),
+        loopback_users: settings.node.loopback_users.clone(),
+        connection_max: settings.node.connection_max.0,
+        vhost_max: settings.node.vhost_max.0,
+        channel_max: settings.node.channel_max_per_node.0,
+        message_size_max: settings.connections.max_message_size.0,
+        name: leveret_ctl::node_name(settings.node.node_name.as_deref()),
+        default_user: settings.node.default_user.clone(),
+        default_password: settings.node.default_pass.clone(),
+        default_tags: settings.node.default_user_tags.clone(),
         default_permission: [
-            &settings.default_permission_configure,
-            &settings.default_permission_write,
-            &settings.default_permission_read,
+            &settings.node.default_permission_configure,
+            &settings.node.default_permission_write,
+            &settings.node.default_permission_read,
         ]
         .map(|pattern| pattern.0.clone()),
-        default_vhost: settings.default_vhost.clone(),
+        default_vhost: settings.node.default_vhost.clone(),
         vhost_defaults: VhostDefaults {
-            limits: settings.default_vhost_limits.0.clone(),
-            operator_policies: settings.default_operator_policies.0.clone(),
-            users: settings.default_users.0.clone(),
+            limits: settings.node.default_vhost_limits.0.clone(),
+            operator_policies: settings.node.default_operator_policies.0.clone(),
+            users: settings.node.default_users.0.clone(),
             password_hashing: password_hashing(settings),
         },
-        default_queue_type: match settings.default_queue_type {
+        default_queue_type: match settings.node.default_queue_type {
             QueueType::Classic => leveret_runtime::QueueType::Classic,
             QueueType::Quorum => leveret_runtime::QueueType::Quorum,
             QueueType::Stream => leveret_runtime::QueueType::Stream,
         },
-        cluster_name: settings.cluster_name.clone(),
-        consumer_timeout_millis: settings.consumer_timeout.0,
-        is_seeded: settings.definitions.is_none(),
-        tells_events: settings.event_exchange,
-        permits_global_qos: settings.permit_global_qos && !settings.compat_strict,
+        cluster_name: settings.node.cluster_name.clone(),
+        consumer_timeout_millis: settings.connections.consumer_timeout.0,
+        is_seeded: settings.node.definitions.is_none(),
+        tells_events: settings.node.event_exchange,
+        permits_global_qos: settings.connections.permit_global_qos
+            && !settings.connections.compat_strict,
         permits: Permits {
-            transient_shared_queues: if settings.compat_strict {
+            transient_shared_queues: if settings.connections.compat_strict {
                 Permit::WithdrawnByDefault
-            } else if settings.permit_transient_nonexcl_queues {
+            } else if settings.connections.permit_transient_nonexcl_queues {
                 Permit::Given
             } else {
                 Permit::WithdrawnByConfiguration
             },
-            queue_mode: !settings.compat_strict,
-            master_locator: settings.permit_queue_master_locator,
+            queue_mode: !settings.connections.compat_strict,
+            master_locator: settings.connections.permit_queue_master_locator,
         },
     }
 }
 
 const fn password_hashing(settings: &Settings) -> HashAlgorithm {
-    match settings.password_hashing {
+    match settings.connections.password_hashing {
         PasswordHashing::Sha256 => HashAlgorithm::Sha256,
         PasswordHashing::Sha512 => HashAlgorithm::Sha512,
         PasswordHashing::Md5 => HashAlgorithm::Md5,
@@ -344,8 +356,14 @@ const fn password_hashing(settings: &Settings) -> HashAlgorithm {
 
 /// Where the data are: as it was said, or by the name of the node as RabbitMQ lays it out.
 fn data_dir(settings: &Settings, node: &str) -> PathBuf {
-    let by_name = || settings.data_base.as_ref().map(|base| base.join(node));
-    let said = settings.data_dir.clone().or_else(by_name);
+    let by_name = || {
+        settings
+            .storage
+            .data_base
+            .as_ref()
+            .map(|base| base.join(node))
+    };
+    let said = settings.storage.data_dir.clone().or_else(by_name);
     said.unwrap_or_else(|| PathBuf::from(DATA_DIR))
 }
 
@@ -400,7 +418,10 @@ fn bind_endpoint(endpoint: Endpoint, option: &'static str) -> Result<BoundListen
 
 /// Binds what was asked for, else port 5672 of every address, and 5671 of them if there is a certificate.
 fn bind(settings: &Settings, tls: Option<&Arc<Tls>>) -> Result<Listeners, BindError> {
-    let (wanted, if_possible) = addresses(settings.listen.as_deref(), &[Endpoint::Port(AMQP_PORT)]);
+    let (wanted, if_possible) = addresses(
+        settings.listeners.listen.as_deref(),
+        &[Endpoint::Port(AMQP_PORT)],
+    );
     let mut listeners = Listeners::bind_all_of(&wanted, &if_possible)?;
     if let Some(tls) = tls {
         let by_default: &[Endpoint] = if settings.has_chosen_addresses() {
@@ -408,13 +429,13 @@ fn bind(settings: &Settings, tls: Option<&Arc<Tls>>) -> Result<Listeners, BindEr
         } else {
             &[Endpoint::Port(AMQPS_PORT)]
         };
-        let (wanted, if_possible) = addresses(settings.tls_listen.as_deref(), by_default);
+        let (wanted, if_possible) = addresses(settings.tls.tls_listen.as_deref(), by_default);
         listeners.bind_tls(&wanted, &if_possible, tls)?;
     }
-    for path in &settings.unix_listen {
+    for path in &settings.tls.unix_listen {
         listeners.bind_unix(path)?;
     }
-    if settings.proxy_protocol {
+    if settings.tls.proxy_protocol {
         listeners.expect_proxy_headers();
     }
     Ok(listeners)

@@ -6,7 +6,7 @@ use super::{
 };
 
 /// One setting.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
     /// Its name: as it is in TOML, with hyphens as a flag, in capitals behind `LEVERET_` as a variable.
     pub(crate) name: &'static str,

@@ -96,15 +96,18 @@ fn the_defaults_are_allowed_and_those_of_what_they_set() {
     };
     assert_eq!(format!("{connections:?}"), format!("{theirs:?}"));
     let (limits, node) = (Limits::default(), NodeOptions::default());
-    assert_eq!(settings.memory_limit, limits.memory);
-    assert_eq!(settings.disk_free_limit, limits.disk_free);
-    assert_eq!(settings.loopback_users, node.loopback_users);
-    assert_eq!(settings.default_user, node.default_user);
-    assert_eq!(settings.default_pass, node.default_password);
-    assert_eq!(settings.default_vhost, node.default_vhost);
-    assert_eq!(settings.consumer_timeout.0, node.consumer_timeout_millis);
-    assert_eq!(settings.default_queue_type, QueueType::Classic);
-    assert_eq!(settings.listen, None);
+    assert_eq!(settings.storage.memory_limit, limits.memory);
+    assert_eq!(settings.storage.disk_free_limit, limits.disk_free);
+    assert_eq!(settings.node.loopback_users, node.loopback_users);
+    assert_eq!(settings.node.default_user, node.default_user);
+    assert_eq!(settings.node.default_pass, node.default_password);
+    assert_eq!(settings.node.default_vhost, node.default_vhost);
+    assert_eq!(
+        settings.connections.consumer_timeout.0,
+        node.consumer_timeout_millis
+    );
+    assert_eq!(settings.node.default_queue_type, QueueType::Classic);
+    assert_eq!(settings.listeners.listen, None);
 }
 
 #[test]
@@ -205,7 +208,11 @@ fn every_address_of_ipv6_is_every_address() {
     ] {
         let listening = Scenario::conf(&format!("listeners.tcp.1 = {text}\n"));
         let settings = listening.load().settings().expect("nothing is wrong");
-        assert_eq!(settings.listen.as_deref(), Some(&[expected][..]), "{text}");
+        assert_eq!(
+            settings.listeners.listen.as_deref(),
+            Some(&[expected][..]),
+            "{text}"
+        );
     }
 }
 
@@ -284,7 +291,10 @@ fn a_secret_is_never_shown() {
     let scenario = Scenario::conf("default_pass = hidden\n");
     let loaded = scenario.load();
     assert!(!loaded.rows().any(|(_, text, _)| text == "hidden"));
-    assert_eq!(loaded.settings().expect("settings").default_pass, "hidden");
+    assert_eq!(
+        loaded.settings().expect("settings").node.default_pass,
+        "hidden"
+    );
 }
 
 #[test]
@@ -534,7 +544,7 @@ fn what_rabbitmq_is_told_to_permit_of_its_past_is_permitted_or_refused_here() {
     .load()
     .settings()
     .expect("all of it is known");
-    assert!(!settings.permit_global_qos);
-    assert!(!settings.permit_transient_nonexcl_queues);
-    assert!(settings.permit_queue_master_locator);
+    assert!(!settings.connections.permit_global_qos);
+    assert!(!settings.connections.permit_transient_nonexcl_queues);
+    assert!(settings.connections.permit_queue_master_locator);
 }
