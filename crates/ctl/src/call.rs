@@ -1,10 +1,11 @@
 //! One command line, taken apart.
 
-use std::{collections::HashMap, env, time::Duration};
+use std::{collections::HashMap, env, sync::OnceLock, time::Duration};
 
 use crate::{
     client::Client,
     command::{self, Command},
+    environment_file,
     failure::{Failure, USAGE},
     format::Format,
     http::FOR_EVER,
@@ -195,8 +196,10 @@ impl Call {
 
     /// The node that is meant.
     pub(crate) fn node(&self) -> String {
-        let named = env::var(NODE_VARIABLE).ok();
-        node_name(self.option("node").or(named.as_deref()))
+        match self.option("node") {
+            Some(said) => node_name(Some(said)),
+            None => node_name(named_elsewhere()),
+        }
     }
 
     fn seconds(&self, option: &str) -> Option<Duration> {
@@ -231,6 +234,20 @@ impl Call {
     pub(crate) fn usage(&self) -> String {
         command::usage(self.program, self.command)
     }
+}
+
+/// The node that the environment names, or the file that stands in for it; asked once.
+fn named_elsewhere() -> Option<&'static str> {
+    static NAMED: OnceLock<Option<String>> = OnceLock::new();
+    let named = NAMED.get_or_init(|| {
+        let given = env::var(NODE_VARIABLE).ok().filter(|name| !name.is_empty());
+        given.or_else(|| {
+            let mut set = environment_file::variables(&environment_file::path()).into_iter();
+            set.find(|(name, _)| name == NODE_VARIABLE)
+                .map(|(_, value)| value)
+        })
+    });
+    named.as_deref()
 }
 
 /// A word that is an option; a negative number is none.

@@ -1,6 +1,11 @@
 //! Why a command failed: what standard error says and the exit code.
 
-use crate::call::Call;
+use std::io::ErrorKind;
+
+use crate::{
+    call::Call,
+    socket::{self, Ambiguous},
+};
 
 /// The command line is wrong, or there is no such command.
 pub(crate) const USAGE: u8 = 64;
@@ -52,22 +57,81 @@ impl Failure {
         Self::plain(DATA, format!("Virtual host '{vhost}' does not exist"))
     }
 
-    /// No node of this name answers.
+    /// No node of this name answers, or more than one.
     pub(crate) fn unreachable(node: &str, why: &std::io::Error) -> Self {
-        let hint = if why.kind() == std::io::ErrorKind::PermissionDenied {
-            " * It is there, and not for this user: run this as root or as the broker's user"
-        } else {
-            " * No broker of this name runs on this machine, or it runs under another name (-n, RABBITMQ_NODENAME)"
+        let inside = why.get_ref();
+        let ambiguous = inside.and_then(|inside| inside.downcast_ref::<Ambiguous>());
+        let hint = match (ambiguous, why.kind()) {
+            (Some(ambiguous), _) => which(ambiguous),
+            (None, ErrorKind::PermissionDenied) => {
+                "It is there, and not for this user: run this as root or as the broker's user"
+                    .to_owned()
+            }
+            (None, _) => elsewhere(&socket::listening()),
         };
         Self::plain(
             UNAVAILABLE,
             format!(
                 "Error: unable to perform an operation on node '{node}'. \
-                 Please see diagnostics information and suggestions below.\n\n\
-                 {hint}\n \
+                 Please see diagnostics information and suggestions below.\n\n \
+                 * {hint}\n \
                  * A broker of another machine or container is reached by its HTTP API, as with rabbitmqadmin\n\n\
                  attempted to contact: [{node}]\n\n{node}:\n  * {why}\n"
             ),
         )
+    }
+}
+
+/// What to do where several brokers have one name.
+fn which(ambiguous: &Ambiguous) -> String {
+    let Ambiguous { node, pids } = ambiguous;
+    let names: Vec<String> = pids.iter().map(|pid| format!("-n {node}+{pid}")).collect();
+    format!(
+        "Say which of the {} brokers of this name is meant, by its process id: {}. With names of their own \
+         (RABBITMQ_NODENAME, --node-name) nobody has to",
+        pids.len(),
+        names.join(", ")
+    )
+}
+
+/// What to do where nobody has the name.
+fn elsewhere(listening: &[String]) -> String {
+    if listening.is_empty() {
+        return "No broker runs on this machine, or none that this user may know of".to_owned();
+    }
+    let names: Vec<String> = listening.iter().map(|name| format!("-n {name}")).collect();
+    format!(
+        "No broker of this name runs on this machine; these do: {} (RABBITMQ_NODENAME says the same for good)",
+        names.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_does_not_lead_to_one_broker_says_what_does() {
+        let ambiguous = Ambiguous {
+            node: "n@h".to_owned(),
+            pids: vec![7, 8],
+        };
+        let failure = Failure::unreachable("n@h", &std::io::Error::other(ambiguous));
+        assert_eq!(failure.code, UNAVAILABLE);
+        assert!(
+            failure.text.contains("-n n@h+7, -n n@h+8"),
+            "{}",
+            failure.text
+        );
+        assert!(
+            failure
+                .text
+                .contains("2 brokers of this machine are called n@h")
+        );
+        let told = elsewhere(&["a@h".to_owned(), "b@h+9".to_owned()]);
+        assert!(told.contains("these do: -n a@h, -n b@h+9"), "{told}");
+        let refused = std::io::Error::from(ErrorKind::PermissionDenied);
+        let refused = Failure::unreachable("n@h", &refused).text;
+        assert!(refused.contains("not for this user"), "{refused}");
     }
 }

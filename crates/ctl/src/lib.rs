@@ -14,6 +14,7 @@ mod call;
 mod client;
 mod command;
 mod commands;
+mod environment_file;
 mod failure;
 mod format;
 mod http;
@@ -24,6 +25,9 @@ mod table;
 mod term;
 
 pub use self::{
+    environment_file::{
+        ENVIRONMENT_FILE, ENVIRONMENT_FILE_VARIABLE, variables as variables_of_file,
+    },
     plugins::{enabled_plugins_file, missed as missed_of_plugin},
     program::{Called, Ran, node_name},
 };

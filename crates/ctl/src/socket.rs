@@ -11,6 +11,7 @@ use std::{
         net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
+    process,
 };
 
 use sha2::{Digest, Sha256};
@@ -28,23 +29,39 @@ const DIR_AT_HOME: &str = ".leveret";
 /// Owners of these are brokers' users, to root.
 const DATA_DIRS: [&str; 2] = ["/var/lib/rabbitmq", "/var/lib/leveret"];
 
-/// What the system allows for the path of a socket, with room for an ending.
-const PATH_BYTES_MAX: usize = 100;
+/// What the system allows for the path of a socket, with room for a process id.
+const PATH_BYTES_MAX: usize = 90;
+
+/// How the names of sockets end.
+const ENDING: &str = ".sock";
+
+/// Between a name and the process id of one of several brokers that have it. No name has it behind its host.
+const PID_SIGN: char = '+';
 
 /// Another directory, of whoever sets it.
 const RUN_DIR_VARIABLE: &str = "LEVERET_RUN_DIR";
 
-/// Binds the socket of a node where its user may, and says where that is.
+/// The socket of a node.
+#[derive(Debug)]
+pub struct Bound {
+    /// It listens.
+    pub listener: UnixListener,
+    /// Its file.
+    pub path: PathBuf,
+    /// What the command line has to be told where another broker has the name already: name and process id.
+    pub told_apart_by: Option<String>,
+}
+
+/// Binds the socket of a node where its user may. A broker whose name is taken gets one under its process id as well.
 ///
 /// # Errors
 ///
-/// `AddrInUse` when a broker of this name is there already, or why no directory would do.
-pub fn bind(node: &str) -> io::Result<(UnixListener, PathBuf)> {
+/// Why no directory would do.
+pub fn bind(node: &str) -> io::Result<Bound> {
     let own = rustix::process::geteuid().as_raw();
     let mut refused = io::Error::from(io::ErrorKind::NotFound);
     for dir in directories(own) {
-        match bind_in(&dir, own, node) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err(error),
+        match bind_in(&dir, own, node, process::id()) {
             Err(error) => refused = error,
             Ok(bound) => return Ok(bound),
         }
@@ -52,7 +69,7 @@ pub fn bind(node: &str) -> io::Result<(UnixListener, PathBuf)> {
     Err(refused)
 }
 
-fn bind_in(dir: &Directory, own: u32, node: &str) -> io::Result<(UnixListener, PathBuf)> {
+fn bind_in(dir: &Directory, own: u32, node: &str, pid: u32) -> io::Result<Bound> {
     if !dir.path.exists() {
         let mode = if dir.is_shared { 0o700 } else { 0o755 };
         let mut builder = fs::DirBuilder::new();
@@ -61,38 +78,116 @@ fn bind_in(dir: &Directory, own: u32, node: &str) -> io::Result<(UnixListener, P
         fs::set_permissions(&dir.path, fs::Permissions::from_mode(mode))?;
     }
     dir.check(own)?;
-    let path = dir.socket(node);
-    if UnixStream::connect(&path).is_ok() {
-        return Err(io::ErrorKind::AddrInUse.into());
-    }
+    let first = dir.socket(node, None);
+    let is_taken = UnixStream::connect(&first).is_ok();
+    let path = if is_taken {
+        dir.socket(node, Some(pid))
+    } else {
+        first
+    };
     // Bound aside and moved there, over what a broker that was killed left behind.
     let aside = path.with_extension("new");
     let _ = fs::remove_file(&aside);
     let listener = UnixListener::bind(&aside)?;
     fs::set_permissions(&aside, fs::Permissions::from_mode(0o600))?;
     fs::rename(&aside, &path)?;
-    Ok((listener, path))
+    Ok(Bound {
+        listener,
+        path,
+        told_apart_by: is_taken.then(|| format!("{node}{PID_SIGN}{pid}")),
+    })
 }
 
-/// Connects to the node of this name.
+/// Several brokers have the name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{} brokers of this machine are called {node}", .pids.len())]
+pub(crate) struct Ambiguous {
+    pub(crate) node: String,
+    pub(crate) pids: Vec<u32>,
+}
+
+/// Connects to the node of this name, or of this name and process id: `rabbit@host+4711`.
 ///
 /// # Errors
 ///
-/// `PermissionDenied` when it is there and not for this user, `NotFound` or `ConnectionRefused` when it is not.
+/// `PermissionDenied` when it is there and not for this user, `NotFound` or `ConnectionRefused` when it is not, and
+/// [`Ambiguous`] inside of another when it is there more than once.
 pub(crate) fn connect(node: &str) -> io::Result<UnixStream> {
     let own = rustix::process::geteuid().as_raw();
+    connect_in(&directories(own), own, node)
+}
+
+fn connect_in(dirs: &[Directory], own: u32, node: &str) -> io::Result<UnixStream> {
+    let (name, wanted) = match node.rsplit_once(PID_SIGN) {
+        Some((name, pid)) if name.contains('@') => match pid.parse::<u32>() {
+            Ok(pid) => (name, Some(pid)),
+            Err(_) => (node, None),
+        },
+        _ => (node, None),
+    };
     let mut refused = io::Error::from(io::ErrorKind::NotFound);
-    for dir in directories(own) {
-        let connected = dir
-            .check(own)
-            .and_then(|()| UnixStream::connect(dir.socket(node)));
-        match connected {
-            Ok(stream) => return Ok(stream),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => refused = error,
+    let mut found = Vec::new();
+    for dir in dirs {
+        if let Err(error) = dir.check(own) {
+            if error.kind() != io::ErrorKind::NotFound {
+                refused = error;
+            }
+            continue;
+        }
+        for path in dir.sockets(name) {
+            match UnixStream::connect(path) {
+                Ok(stream) => {
+                    let pid = pid_behind(&stream);
+                    found.push((pid, stream));
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => refused = error,
+            }
         }
     }
-    Err(refused)
+    if let Some(wanted) = wanted {
+        found.retain(|(pid, _)| *pid == Some(wanted));
+    }
+    match found.len() {
+        0 => Err(refused),
+        1 => Ok(found.swap_remove(0).1),
+        _ => Err(io::Error::other(Ambiguous {
+            node: name.to_owned(),
+            pids: found.iter().filter_map(|(pid, _)| *pid).collect(),
+        })),
+    }
+}
+
+/// The process that listens at the other end.
+fn pid_behind(stream: &UnixStream) -> Option<u32> {
+    let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
+    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
+}
+
+/// Names of brokers that listen on this machine, as far as this user may know.
+pub(crate) fn listening() -> Vec<String> {
+    let own = rustix::process::geteuid().as_raw();
+    let mut names = Vec::new();
+    for dir in directories(own) {
+        if dir.check(own).is_err() {
+            continue;
+        }
+        let entries = fs::read_dir(&dir.path).into_iter().flatten().flatten();
+        for entry in entries {
+            let file = entry.file_name();
+            let name = file.to_str().and_then(|name| name.strip_suffix(ENDING));
+            // What has no such sign is a hash of one that cannot be told.
+            let Some(name) = name.filter(|name| name.contains('@')) else {
+                continue;
+            };
+            if UnixStream::connect(entry.path()).is_ok() {
+                names.push(name.to_owned());
+            }
+        }
+    }
+    names.sort();
+    names.dedup();
+    names
 }
 
 #[derive(Debug)]
@@ -121,15 +216,37 @@ impl Directory {
         }
     }
 
-    fn socket(&self, node: &str) -> PathBuf {
+    /// The file of the broker that had the name first, or of another one by its process id.
+    fn socket(&self, node: &str, pid: Option<u32>) -> PathBuf {
+        let pid = pid
+            .map(|pid| format!("{PID_SIGN}{pid}"))
+            .unwrap_or_default();
+        let file = format!("{}{pid}{ENDING}", self.stem(node));
+        self.path.join(file)
+    }
+
+    /// How the files of all brokers of this name begin.
+    fn stem(&self, node: &str) -> String {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "@-_.".contains(c);
-        let path = self.path.join(format!("{node}.sock"));
-        if node.chars().all(is_plain) && path.as_os_str().len() <= PATH_BYTES_MAX {
-            return path;
+        let length = self.path.as_os_str().len() + node.len() + ENDING.len();
+        if node.chars().all(is_plain) && length <= PATH_BYTES_MAX {
+            return node.to_owned();
         }
         let hash = Sha256::digest(node.as_bytes());
-        let hex: String = hash.iter().take(16).map(|b| format!("{b:02x}")).collect();
-        self.path.join(format!("{hex}.sock"))
+        hash.iter().take(16).map(|b| format!("{b:02x}")).collect()
+    }
+
+    /// Files of brokers of this name, the first one first.
+    fn sockets(&self, node: &str) -> Vec<PathBuf> {
+        let begins = format!("{}{PID_SIGN}", self.stem(node));
+        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let others = entries.filter(|entry| {
+            let name = entry.file_name();
+            let name = name.to_str().unwrap_or_default();
+            name.starts_with(&begins) && name.ends_with(ENDING)
+        });
+        let first = std::iter::once(self.socket(node, None));
+        first.chain(others.map(|entry| entry.path())).collect()
     }
 }
 
@@ -193,12 +310,11 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let dir = directory(dir.path());
         let own = rustix::process::geteuid().as_raw();
-        let (_listener, path) = bind_in(&dir, own, "rabbit@host").expect("it binds");
-        assert!(path.ends_with("rabbit@host.sock"));
-        let mode = fs::metadata(&path).expect("it is there").mode();
+        let bound = bind_in(&dir, own, "rabbit@host", 1).expect("it binds");
+        assert!(bound.path.ends_with("rabbit@host.sock"));
+        let mode = fs::metadata(&bound.path).expect("it is there").mode();
         assert_eq!(mode & 0o777, 0o600);
-        UnixStream::connect(dir.socket("rabbit@host")).expect("it listens");
-        assert!(!dir.socket("other@host").exists());
+        connect_in(&[dir], own, "rabbit@host").expect("it listens");
     }
 
     #[test]
@@ -206,10 +322,40 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let dir = directory(dir.path());
         let own = rustix::process::geteuid().as_raw();
-        drop(bind_in(&dir, own, "n@h").expect("it binds"));
-        let (_living, _) = bind_in(&dir, own, "n@h").expect("it binds again");
-        let refused = bind_in(&dir, own, "n@h").expect_err("somebody is there");
-        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        drop(bind_in(&dir, own, "n@h", 1).expect("it binds"));
+        let living = bind_in(&dir, own, "n@h", 2).expect("it binds again");
+        assert_eq!(living.told_apart_by, None);
+        let second = bind_in(&dir, own, "n@h", 3).expect("beside it");
+        assert_eq!(second.told_apart_by.as_deref(), Some("n@h+3"));
+        assert!(second.path.ends_with("n@h+3.sock"));
+    }
+
+    #[test]
+    fn brokers_of_one_name_are_told_apart_by_their_process_ids() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let dir = directory(dir.path());
+        let own = rustix::process::geteuid().as_raw();
+        let first = bind_in(&dir, own, "n@h", 1).expect("it binds");
+        let second = bind_in(&dir, own, "n@h", 2).expect("beside it");
+        let _other = bind_in(&dir, own, "n@h2", 3).expect("under its own name");
+        let dirs = [dir];
+        let refused = connect_in(&dirs, own, "n@h").expect_err("which one?");
+        let inside = refused.get_ref().and_then(|inside| inside.downcast_ref());
+        // Both listen in this process.
+        let ambiguous = Ambiguous {
+            node: "n@h".to_owned(),
+            pids: vec![process::id(); 2],
+        };
+        assert_eq!(inside, Some(&ambiguous));
+        drop(second);
+        let alone = format!("n@h+{}", process::id());
+        connect_in(&dirs, own, &alone).expect("the first one");
+        let missing = connect_in(&dirs, own, "n@h+1").expect_err("no such process");
+        assert_ne!(missing.kind(), io::ErrorKind::PermissionDenied);
+        connect_in(&dirs, own, "n@h").expect("there is one left");
+        drop(first);
+        let gone = connect_in(&dirs, own, "n@h").expect_err("nobody is left");
+        assert_eq!(gone.kind(), io::ErrorKind::ConnectionRefused);
     }
 
     #[test]
@@ -231,9 +377,9 @@ mod tests {
     fn names_that_are_no_file_names_or_too_long_have_sockets_too() {
         let dir = directory(Path::new("/run/leveret"));
         for name in ["../../etc/x@h", &"n".repeat(300)] {
-            let path = dir.socket(name);
+            let path = dir.socket(name, Some(u32::MAX));
             assert_eq!(path.parent(), Some(Path::new("/run/leveret")));
-            assert!(path.as_os_str().len() <= PATH_BYTES_MAX);
+            assert!(path.as_os_str().len() < 108, "{}", path.display());
         }
     }
 

@@ -1,7 +1,6 @@
 //! What `stop_app` stops and `start_app` starts again: the broker with its listeners, while the process lives on.
 
 use std::{
-    io,
     net::SocketAddr,
     sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant},
@@ -338,19 +337,18 @@ impl Process<'_> {
 
 /// Opens the administrators' socket. Without it the broker serves all the same.
 pub(crate) fn admin_socket(node: &Arc<Node>, name: &str) -> Option<AdminSocket> {
-    let bound = leveret_ctl::socket::bind(name);
-    let served =
-        bound.and_then(|(listener, path)| AdminSocket::serve(listener, path, node.clone()));
+    let served = leveret_ctl::socket::bind(name).and_then(|bound| {
+        // No warning: brokers of tests live side by side under the name that nobody gave them.
+        if let Some(told) = &bound.told_apart_by {
+            info!(
+                "another broker is called {name} here; the command line finds this one by -n {told}, and \
+                 --node-name gives it a name of its own"
+            );
+        }
+        AdminSocket::serve(bound.listener, bound.path, node.clone())
+    });
     match served {
         Ok(socket) => Some(socket),
-        // No warning: brokers of tests live side by side under the name that nobody gave them.
-        Err(reason) if reason.kind() == io::ErrorKind::AddrInUse => {
-            info!(
-                "another broker is called {name} here and is the one that the command line finds; \
-                 --node-name gives this one a name of its own"
-            );
-            None
-        }
         Err(reason) => {
             warn!(%reason, "no socket for the command line; the HTTP API can do the same");
             None

@@ -11,7 +11,7 @@ use super::{
     Api, Ended, Unreached,
     options::Options,
     show,
-    things::{self, Asked, Wrong},
+    things::{self, Asked, Payload, Wrong},
 };
 use crate::http::Answer;
 
@@ -121,7 +121,10 @@ pub(super) fn run(api: &Api<'_>, options: &Options) -> Result<String, Ended> {
             shown(options, &[answer.json()], columns)
         }
         ["publish"] => {
-            let payload = payload(options).map_err(|error| die(error.to_string()))?;
+            let payload = match Payload::said(options) {
+                Some(payload) => payload,
+                None => of_input().map_err(|error| die(error.to_string()))?,
+            };
             let asked =
                 things::publish(options, &payload).map_err(|why| wrong("publish", "", why))?;
             let answer = ask(api, &asked)?;
@@ -132,18 +135,23 @@ pub(super) fn run(api: &Api<'_>, options: &Options) -> Result<String, Ended> {
             }))
         }
         ["get"] => {
+            let file = options.field("payload_file");
+            if file.is_some() && options.field("count").is_some_and(|count| count != "1") {
+                let why = "Cannot get multiple messages using payload_file";
+                return Err(Ended::new(1, format!("ERROR: {why}\n\n{HELP}")));
+            }
             let asked = things::get(options).map_err(|why| wrong("get", "", why))?;
             let messages = ask(api, &asked)?.json();
             let messages = messages.as_array().cloned().unwrap_or_default();
-            if let Some(file) = options.field("payload_file") {
-                let Some(first) = messages.first() else {
-                    return Ok(told("No items".to_owned()));
-                };
-                let payload = first["payload"].as_str().unwrap_or_default();
-                fs::write(file, payload)
-                    .map_err(|error| die(format!("Could not write {file}: {error}")))?;
-            }
-            shown(options, &messages, &[])
+            let Some(file) = file else {
+                return shown(options, &messages, &[]);
+            };
+            let Some(first) = messages.first() else {
+                return Ok(told("No items".to_owned()));
+            };
+            fs::write(file, Payload::bytes_of(first))
+                .map_err(|error| die(format!("Could not write {file}: {error}")))?;
+            shown(options, &messages, &OF_MESSAGE_IN_FILE)
         }
         ["export", file] => {
             let path = with_vhost("/api/definitions", options);
@@ -197,13 +205,20 @@ fn get(path: &str) -> Asked {
     }
 }
 
-fn payload(options: &Options) -> io::Result<String> {
-    if let Some(payload) = options.field("payload") {
-        return Ok(payload.to_owned());
-    }
-    let mut text = String::new();
-    io::stdin().read_to_string(&mut text)?;
-    Ok(text)
+/// What is shown of a message whose body is in a file.
+const OF_MESSAGE_IN_FILE: [&str; 5] = [
+    "routing_key",
+    "exchange",
+    "message_count",
+    "payload_bytes",
+    "redelivered",
+];
+
+/// A body from standard input, which may be any bytes.
+fn of_input() -> io::Result<Payload> {
+    let mut bytes = Vec::new();
+    io::stdin().read_to_end(&mut bytes)?;
+    Ok(Payload::of_bytes(&bytes))
 }
 
 fn list(api: &Api<'_>, options: &Options, thing: &str, asked: &[&str]) -> Result<String, Ended> {

@@ -11,7 +11,7 @@ use super::{
     Api, Ended, Unreached,
     options::Options,
     show,
-    things::{self, Asked, Wrong},
+    things::{self, Asked, Payload, Wrong},
 };
 use crate::{
     client::segment,
@@ -170,9 +170,11 @@ fn delete(api: &Api<'_>, options: &Options, thing: &str) -> Result<String, Ended
 }
 
 fn publish(api: &Api<'_>, options: &Options) -> Result<String, Ended> {
-    let payload = match options.field("payload") {
-        Some(payload) => payload.to_owned(),
-        None => return Err(wrong(Wrong::Missing("payload"))),
+    let payload = match (Payload::said(options), options.field("payload_file")) {
+        (Some(payload), _) => payload,
+        (None, Some(file)) => of_file(file)
+            .map_err(|error| Ended::new(DATA, format!("could not read {file}: {error}")))?,
+        (None, None) => return Err(wrong(Wrong::Missing("payload"))),
     };
     let asked = things::publish(options, &payload).map_err(wrong)?;
     let is_routed = ask(api, &asked)?.json()["routed"] == true;
@@ -182,6 +184,17 @@ fn publish(api: &Api<'_>, options: &Options) -> Result<String, Ended> {
         "Message published but NOT routed\n"
     };
     Ok(text.to_owned())
+}
+
+/// The bytes of a file, or with `-` of standard input.
+fn of_file(file: &str) -> io::Result<Payload> {
+    let mut bytes = Vec::new();
+    if file == "-" {
+        io::stdin().read_to_end(&mut bytes)?;
+    } else {
+        bytes = fs::read(file)?;
+    }
+    Ok(Payload::of_bytes(&bytes))
 }
 
 fn definitions(api: &Api<'_>, options: &Options, verb: &str) -> Result<String, Ended> {

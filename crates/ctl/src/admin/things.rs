@@ -1,5 +1,6 @@
 //! What can be declared, deleted and listed: paths and bodies of the API, the same for both generations.
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
 use super::options::Options;
@@ -285,14 +286,49 @@ pub(super) fn list(thing: &str, options: &Options) -> Option<(String, &'static [
     Some((path, columns))
 }
 
+/// A body as the API takes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Payload {
+    pub(super) text: String,
+    pub(super) encoding: String,
+}
+
+impl Payload {
+    /// What was said on the command line, which may be encoded already.
+    pub(super) fn said(options: &Options) -> Option<Self> {
+        let encoding = options.field("payload_encoding").unwrap_or("string");
+        options.field("payload").map(|text| Self {
+            text: text.to_owned(),
+            encoding: encoding.to_owned(),
+        })
+    }
+
+    /// Any bytes, of a file or of standard input.
+    pub(super) fn of_bytes(bytes: &[u8]) -> Self {
+        Self {
+            text: STANDARD.encode(bytes),
+            encoding: "base64".to_owned(),
+        }
+    }
+
+    /// The bytes of a message that the API has shown.
+    pub(super) fn bytes_of(message: &Value) -> Vec<u8> {
+        let text = message["payload"].as_str().unwrap_or_default();
+        match message["payload_encoding"].as_str() {
+            Some("base64") => STANDARD.decode(text).unwrap_or_default(),
+            _ => text.as_bytes().to_vec(),
+        }
+    }
+}
+
 /// A message to an exchange.
-pub(super) fn publish(options: &Options, payload: &str) -> Result<Asked, Wrong> {
+pub(super) fn publish(options: &Options, payload: &Payload) -> Result<Asked, Wrong> {
     let exchange = options.field("exchange").filter(|name| !name.is_empty());
     let exchange = segment(exchange.unwrap_or("amq.default"));
     let body = json!({
         "routing_key": must(options, "routing_key")?,
-        "payload": payload,
-        "payload_encoding": options.field("payload_encoding").unwrap_or("string"),
+        "payload": payload.text,
+        "payload_encoding": payload.encoding,
         "properties": json_field(options, "properties")?.unwrap_or_else(|| json!({})),
     });
     Ok(Asked {
@@ -368,6 +404,28 @@ mod tests {
             Err(Wrong::NoJson("arguments", _))
         ));
         assert_eq!(delete("nothing", &asked), Err(Wrong::Thing));
+    }
+
+    #[test]
+    fn a_body_may_be_any_bytes() {
+        let bytes = [0, 255, b'a'];
+        let payload = Payload::of_bytes(&bytes);
+        assert_eq!(payload.encoding, "base64");
+        let asked = options(&["publish", "routing_key=q"]);
+        let body = publish(&asked, &payload).expect("all is there").body;
+        let body = body.expect("it has one");
+        assert_eq!(body["payload_encoding"], "base64");
+        assert_eq!(Payload::bytes_of(&body), bytes);
+        let text = json!({"payload": "a\u{e9}", "payload_encoding": "string"});
+        assert_eq!(Payload::bytes_of(&text), "a\u{e9}".as_bytes());
+        let said = options(&[
+            "publish",
+            "routing_key=q",
+            "payload=YQ==",
+            "payload_encoding=base64",
+        ]);
+        assert_eq!(Payload::said(&said), Some(Payload::of_bytes(b"a")));
+        assert_eq!(Payload::said(&asked), None);
     }
 
     #[test]
