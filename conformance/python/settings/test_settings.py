@@ -4,8 +4,11 @@ import base64
 import contextlib
 import http.client
 import os
+import re
 import socket
+import subprocess
 
+import pika
 import pytest
 
 from program import eventually
@@ -61,13 +64,13 @@ default_limits.vhosts.few.max_connections = 2
         assert limits == {"team-a": {"max-queues": 1, "max-connections": 2}}
         [policy] = api.get("operator-policies").json
         assert (policy["vhost"], policy["pattern"]) == ("team-a", "^jobs")
-        assert policy["definition"] == {"max-length-bytes": 1_000_000, "expires": 3_600_000}
+        assert policy["definition"] == {"max-length-bytes": 1_048_576, "expires": 3_600_000}
         with own.connect(vhost="team-a") as connection:
             channel = connection.channel()
             channel.queue_declare("jobs", durable=True)
             queue = api.get("queues/team-a/jobs").json
             assert queue["operator_policy"] == "caps"
-            assert queue["effective_policy_definition"]["max-length-bytes"] == 1_000_000
+            assert queue["effective_policy_definition"]["max-length-bytes"] == 1_048_576
             with pytest.raises(Exception, match="queue limit in vhost 'team-a' \\(1\\) is reached"):
                 channel.queue_declare("second")
         # The user who is there keeps their password.
@@ -91,7 +94,7 @@ def test_there_are_no_more_vhosts_than_may_be(tmp_path):
 def test_the_http_api_is_as_the_file_wants_it(tmp_path):
     conf = """
 management.path_prefix = /mq
-management.cors.allow_origins = *
+management.cors.allow_origins.1 = *
 management.csp.policy = default-src 'self'
 management.hsts.policy = max-age=7
 management.headers.frame_options = SAMEORIGIN
@@ -250,3 +253,139 @@ def test_the_metrics_are_where_the_file_has_them(tmp_path):
         wanted = {"/mq-metrics": 200, "/mq-metrics/per-object": 200, "/mq-metrics/none": 404, "/metrics": 404}
         assert {path: status(path) for path in wanted} == wanted
         assert own.warnings() == []
+
+
+def ctl(run_dir, *words, program="ctl", **environment):
+    """Exit code, standard output and standard error of a command of the broker's own binary."""
+    ended = subprocess.run(
+        [os.environ["LEVERET_BIN"], program, *words],
+        env={"PATH": os.environ["PATH"], "LEVERET_RUN_DIR": str(run_dir), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+def test_new_passwords_are_what_the_file_asks_of_them(tmp_path):
+    conf = """
+default_pass = long-enough
+credential_validator.validation_backend = rabbit_credential_validator_min_password_length
+credential_validator.min_length = 8
+"""
+    node = f"settings-{os.getpid()}@localhost"
+    with running(tmp_path, conf, environment={"LEVERET_RUN_DIR": str(tmp_path)}) as own:
+        api = own.api("guest", "long-enough")
+        refused = api.put("users/alice", {"password": "short", "tags": ""})
+        assert (refused.status, refused.json["reason"]) == (400, "credential_validation_failed")
+        assert api.put("users/alice", {"password": "longer than that", "tags": ""}).status == 201
+        assert api.put("users/alice", {"password": "short", "tags": ""}).status == 400
+        assert own.api("alice", "short").get("whoami").status == 401
+        # A hash says nothing of its password.
+        assert api.put("users/bob", {"password_hash": "", "tags": ""}).status == 201
+        for words in [("add_user", "carol", "short"), ("change_password", "alice", "short")]:
+            code, _, err = ctl(tmp_path, "-n", node, *words)
+            assert (code, err) == (69, "Error:\nminimum required password length is 8\n"), words
+        assert ctl(tmp_path, "-n", node, "add_user", "carol", "long-enough")[0] == 0
+
+
+def test_there_are_no_new_queues_of_a_type_that_is_off(tmp_path):
+    with running(tmp_path, "queue_types.quorum.enabled = false\n") as own:
+        with own.connect() as connection:
+            channel = connection.channel()
+            channel.queue_declare("classic", durable=True)
+            with pytest.raises(
+                pika.exceptions.ConnectionClosedByBroker,
+                match="INTERNAL_ERROR - Cannot declare a queue 'queue 'q' in vhost '/'' of type 'rabbit_quorum_queue' on "
+                "node '.*': the corresponding feature flag is disabled",
+            ):
+                channel.queue_declare("q", durable=True, arguments={"x-queue-type": "quorum"})
+
+
+def test_the_command_line_finds_the_one_broker_that_is_meant(tmp_path):
+    places = [tmp_path / "one", tmp_path / "two"]
+    for place in places:
+        place.mkdir()
+    node = f"settings-{os.getpid()}@localhost"
+    shared = {"LEVERET_RUN_DIR": str(tmp_path)}
+    with running(places[0], environment=shared) as one:
+        assert ctl(tmp_path, "-n", node, "-q", "ping")[0] == 0
+        # As RabbitMQ names it: by the environment, or by the file that stands in for it.
+        assert ctl(tmp_path, "-q", "ping", RABBITMQ_NODENAME=node)[0] == 0
+        script = tmp_path / "rabbitmq-env.conf"
+        script.write_text(f"NODENAME=settings-$(echo {os.getpid()})@localhost\n", encoding="utf-8")
+        assert ctl(tmp_path, "-q", "ping", RABBITMQ_CONF_ENV_FILE=str(script))[0] == 0
+        code, _, err = ctl(tmp_path, "-n", "elsewhere@localhost", "-q", "list_queues")
+        assert code == 69
+        assert f"these do: -n {node}" in err
+        with running(places[1], environment=shared) as two:
+            code, _, err = ctl(tmp_path, "-n", node, "-q", "list_queues")
+            assert code == 69
+            assert "Say which of the 2 brokers of this name is meant" in err
+            with two.connect() as connection:
+                connection.channel().queue_declare("of-two", durable=True)
+            found = {ctl(tmp_path, "-n", name, "-q", "list_queues", "name")[1] for name in names_in(err)}
+            assert found == {"", "name\nof-two\n"}
+        assert ctl(tmp_path, "-n", node, "-q", "ping")[0] == 0
+        one.api().get("whoami")
+
+
+def names_in(text):
+    """What an error says to put behind `-n`."""
+    return re.findall(r"-n (\S+\+\d+)", text)
+
+
+def test_bodies_of_any_bytes_go_through_files(tmp_path):
+    body = bytes(range(256))
+    with running(tmp_path) as own:
+        url = own.http_url.rsplit(":", 1)[1]
+        with own.connect() as connection:
+            channel = connection.channel()
+            channel.queue_declare("bytes", durable=True)
+            channel.basic_publish("", "bytes", body)
+            to = tmp_path / "body"
+            admin = ("-P", url, "-H", "127.0.0.1")
+            code, out, err = ctl(
+                tmp_path,
+                *admin,
+                *("get", "queue=bytes", f"payload_file={to}", "ackmode=ack_requeue_false"),
+                program="rabbitmqadmin",
+            )
+            assert code == 0, err
+            assert to.read_bytes() == body
+            assert "payload_bytes" in out
+            published = subprocess.run(
+                [os.environ["LEVERET_BIN"], "rabbitmqadmin", *admin, "publish", "routing_key=bytes"],
+                input=body,
+                capture_output=True,
+                check=False,
+                timeout=20,
+            )
+            assert published.returncode == 0, published.stderr
+            _, _, got = channel.basic_get("bytes", auto_ack=True)
+            assert got == body
+
+
+@pytest.mark.parametrize(
+    ("line", "allowed"),
+    [
+        ("heartbeat = 30s", "a whole number"),
+        ("proxy_protocol = yes", "true or false"),
+        ("vm_memory_high_watermark.relative = 40%", "a number with a point"),
+        ("mqtt.prefetch = many", "a whole number"),
+        ("log.console.level = loud", "debug, info, notice, warning, error, critical, alert, emergency, none"),
+    ],
+)
+def test_what_rabbitmq_refuses_is_refused_with_file_line_and_what_is_allowed(tmp_path, line, allowed):
+    path = tmp_path / "rabbitmq.conf"
+    path.write_text(f"# first\n{line}\n", encoding="utf-8")
+    checked = subprocess.run(
+        [os.environ["LEVERET_BIN"], "config", "check", "--config", path],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+    assert checked.returncode == 1
+    assert f"error: {path}:2: {line} is not possible; allowed is {allowed}" in checked.stdout

@@ -14,7 +14,7 @@ mod erlang_string;
 mod queue_type;
 mod retry;
 
-pub use self::check::{Permit, Permits, check_own_argument};
+pub use self::check::{Permit, Permits, TypesOff, check_own_argument};
 pub(crate) use self::{
     check::{check_queue, check_server_named},
     queue_type::QUEUE_TYPE,

@@ -240,6 +240,22 @@ pub enum Refusal {
         /// RabbitMQ's name of it.
         feature: &'static str,
     },
+    /// A type of queues that this node was told not to have.
+    #[error(
+        "Cannot declare a queue 'queue '{name}' in vhost '{vhost}'' of type '{}' on node '{node}': the \
+         corresponding feature flag is disabled",
+        .queue_type.module()
+    )]
+    QueueTypeOff {
+        /// The queue.
+        name: ShortString,
+        /// Its vhost.
+        vhost: ShortString,
+        /// The type.
+        queue_type: QueueType,
+        /// The node.
+        node: String,
+    },
     /// `if-unused` on an object in use.
     #[error("{kind} '{name}' in vhost '{vhost}' in use")]
     InUse {
@@ -493,6 +509,7 @@ impl Refusal {
             Self::VhostDeleted { .. } => ReplyCode::ConnectionForced,
             Self::DeprecatedFeature { .. }
             | Self::FeatureNotPermitted { .. }
+            | Self::QueueTypeOff { .. }
             | Self::Storage { .. } => ReplyCode::InternalError,
         }
     }

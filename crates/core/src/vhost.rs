@@ -96,7 +96,7 @@ impl Vhost {
     }
 
     /// What new queues may be although its time is over.
-    pub const fn set_permits(&mut self, permits: Permits) {
+    pub fn set_permits(&mut self, permits: Permits) {
         self.permits = permits;
     }
 

@@ -365,8 +365,8 @@ mod tests {
         let [dir] = &at_home(home.path(), &[own])[..] else {
             panic!("one owner, one directory");
         };
-        let (_listener, path) = bind_in(dir, own, "rabbit@host").expect("it binds");
-        assert!(path.starts_with(home.path()));
+        let bound = bind_in(dir, own, "rabbit@host", 1).expect("it binds");
+        assert!(bound.path.starts_with(home.path()));
         let mode = fs::metadata(&dir.path).expect("it is there").mode();
         assert_eq!(mode & 0o777, 0o700);
         let of_another = at_home(home.path(), &[own + 1]);

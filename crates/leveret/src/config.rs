@@ -20,6 +20,7 @@ mod origin;
 mod setting;
 mod suggest;
 mod table;
+mod theirs;
 mod tokens;
 mod toml_file;
 mod value;
@@ -31,6 +32,11 @@ use std::{
     sync::Arc,
 };
 
+use self::{
+    conf_file::{Item, Malformed},
+    merge::{Merge, Text},
+    setting::Row,
+};
 pub(crate) use self::{
     document::document,
     environment::Environment,
@@ -38,16 +44,12 @@ pub(crate) use self::{
     origin::{Origin, Problem, Severity},
     table::{
         AuthBackendName, AuthMechanism, ClientCrlCheck, LogFileName, LogFormat, LogLevel,
-        LogMoments, LogTo, LoginPart, PasswordHashing, QueueType, ROWS, RatesMode, SanType,
-        Settings, Storage, StorageSync, SyslogFacility, SyslogProtocol, SyslogTransport,
-        TlsVersion, TokenAlgorithm, VerifyWhom,
+        LogMoments, LogTo, LoginPart, PasswordHashing, PasswordValidator, QueueType, ROWS,
+        RatesMode, SanType, Settings, Storage, StorageSync, SyslogFacility, SyslogProtocol,
+        SyslogTransport, TlsVersion, TokenAlgorithm, VerifyWhom,
     },
     tokens::{CrlCheck, Provider, Server},
     value::{ANY, Bytes, Endpoint, OptionalEndpoint, Range, Value},
-};
-use self::{
-    merge::{Merge, Text},
-    setting::Row,
 };
 
 /// No configuration is larger; what is was named by mistake.
@@ -76,10 +78,10 @@ impl Places {
     /// Those of RabbitMQ's packages and image.
     pub(crate) fn of_rabbitmq() -> Self {
         Self {
-            main: Some("/etc/rabbitmq/rabbitmq.conf".into()),
-            more: Some("/etc/rabbitmq/conf.d".into()),
+            main: Some("/etc/rabbitmq/rabbitmq".into()),
+            more: Some("/etc/rabbitmq/conf.d/*.conf".into()),
             advanced: Some("/etc/rabbitmq/advanced.config".into()),
-            environment: Some("/etc/rabbitmq/rabbitmq-env.conf".into()),
+            environment: Some(leveret_ctl::ENVIRONMENT_FILE.into()),
         }
     }
 }
@@ -127,7 +129,7 @@ impl Loaded {
 
 /// Reads everything.
 pub(crate) fn load(given: &Given, mut environment: Environment, places: &Places) -> Loaded {
-    let environment_file = environment.path("RABBITMQ_CONF_ENV_FILE");
+    let environment_file = environment.path(leveret_ctl::ENVIRONMENT_FILE_VARIABLE);
     if let Some(path) = environment_file.as_ref().or(places.environment.as_ref()) {
         environment.add_file(path);
     }
@@ -140,12 +142,12 @@ pub(crate) fn load(given: &Given, mut environment: Environment, places: &Places)
     for name in MACHINE_ARGUMENTS {
         let arguments = environment.get(name).unwrap_or_default();
         for line in erlang_terms::read_arguments(arguments) {
-            merge.conf(line.key, line.value, Origin::Variable(name.to_owned()));
+            merge.terms(line.key, line.value, Origin::Variable(name.to_owned()));
         }
     }
     let theirs = their_files(&environment, places, &mut merge);
     for path in theirs.into_iter().chain(conf) {
-        read_conf(&mut merge, &path, &environment);
+        read_conf(&mut merge, &path, &environment, 0);
         files.push(path);
     }
     merge.settle_conf();
@@ -191,59 +193,75 @@ fn own_files(given: &Given, environment: &Environment) -> Vec<PathBuf> {
         .collect()
 }
 
-/// rabbitmq.conf and what is beside it, in the order in which they override each other.
+/// rabbitmq.conf and what is beside it, in the order in which they override each other. A main file of Erlang terms is the
+/// last of them, and stands in for the one that is read last otherwise.
 fn their_files(environment: &Environment, places: &Places, merge: &mut Merge) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    if let Some(named) = environment.path("RABBITMQ_CONFIG_FILE") {
-        match with_extension(&named) {
-            Some(found) => files.push(found),
-            None => merge.complain(
-                Severity::Warning,
-                Origin::Variable("RABBITMQ_CONFIG_FILE".to_owned()),
-                format!("there is no file {}", named.display()),
-            ),
-        }
-    } else {
-        files.extend(places.main.as_deref().and_then(with_extension));
+    let named = environment.path("RABBITMQ_CONFIG_FILE");
+    let main = named.as_ref().or(places.main.as_ref());
+    let found = main.and_then(|path| with_extension(path));
+    if let (Some(named), None) = (&named, &found) {
+        merge.complain(
+            Severity::Warning,
+            Origin::Variable("RABBITMQ_CONFIG_FILE".to_owned()),
+            format!("there is no file {}", named.display()),
+        );
     }
     let more = environment.path("RABBITMQ_CONFIG_FILES");
-    if let Some(more) = more.as_ref().or(places.more.as_ref()) {
-        files.extend(files_of(more));
+    let more = more.as_ref().or(places.more.as_ref());
+    let more = more.map(|more| files_of(more)).unwrap_or_default();
+    let has_terms = |path: &PathBuf| {
+        let text = || fs::read_to_string(path).unwrap_or_default();
+        path.extension().is_none_or(|end| end != "conf") && is_of_terms(path, &text())
+    };
+    if found.as_ref().is_some_and(has_terms) {
+        return more.into_iter().chain(found).collect();
     }
     let advanced = environment.path("RABBITMQ_ADVANCED_CONFIG_FILE");
     let advanced = advanced.as_ref().or(places.advanced.as_ref());
-    files.extend(advanced.and_then(|path| with_extension(path)));
-    files
+    let advanced = advanced.and_then(|path| with_extension(path));
+    found.into_iter().chain(more).chain(advanced).collect()
 }
 
-/// The file as it is named, or with the extension that RabbitMQ lets one leave out.
+/// The file as it is named, or with the extension that RabbitMQ lets one leave out; of two files it takes the one of
+/// Erlang terms.
 fn with_extension(named: &Path) -> Option<PathBuf> {
     let with = |end: &str| {
         let mut name = named.as_os_str().to_owned();
         name.push(end);
         PathBuf::from(name)
     };
-    [named.to_owned(), with(".conf"), with(".config")]
+    [named.to_owned(), with(".config"), with(".conf")]
         .into_iter()
         .find(|path| path.is_file())
 }
 
-/// The files of a directory, or those that a pattern like `/etc/rabbitmq/conf.d/*.conf` stands for, by their names.
+/// The files of a directory, or those that a pattern like `/etc/rabbitmq/conf.d/*.conf` stands for.
 fn files_of(named: &Path) -> Vec<PathBuf> {
-    let pattern = named.file_name().and_then(|name| name.to_str());
-    let (directory, pattern) = match (named.parent(), pattern) {
-        (Some(parent), Some(pattern)) if pattern.contains('*') => (parent, pattern),
-        _ => (named, "*.conf"),
+    if named.is_dir() {
+        files_like(&named.join("*"))
+    } else {
+        files_like(named)
+    }
+}
+
+/// The files whose names are like the last part of a path, in which `*` stands for anything, by their names. What begins
+/// with a point is hidden.
+fn files_like(pattern: &Path) -> Vec<PathBuf> {
+    let Some(name) = pattern.file_name().and_then(|name| name.to_str()) else {
+        return Vec::new();
     };
-    let (before, behind) = pattern.split_once('*').unwrap_or((pattern, ""));
+    let directory = match pattern.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    let parts: Vec<&str> = name.split('*').collect();
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = entries
         .filter(|entry| {
-            entry.file_name().to_str().is_some_and(|name| {
-                name.len() >= before.len() + behind.len()
-                    && name.starts_with(before)
-                    && name.ends_with(behind)
-            })
+            let found = entry.file_name();
+            found
+                .to_str()
+                .is_some_and(|found| !found.starts_with('.') && is_like(found, &parts))
         })
         .map(|entry| entry.path())
         .filter(|path| path.is_file())
@@ -252,26 +270,77 @@ fn files_of(named: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn read_conf(merge: &mut Merge, path: &Path, environment: &Environment) {
+/// Whether a name is these parts, in their order, with anything between them.
+fn is_like(name: &str, parts: &[&str]) -> bool {
+    match parts {
+        [] => false,
+        [whole] => name == *whole,
+        [first, between @ .., last] => {
+            let Some(mut rest) = name.strip_prefix(first) else {
+                return false;
+            };
+            for part in between {
+                let Some((_, behind)) = rest.split_once(part) else {
+                    return false;
+                };
+                rest = behind;
+            }
+            rest.ends_with(last)
+        }
+    }
+}
+
+/// How deep files may include each other; deeper they go round in a circle.
+const INCLUDES_MAX: usize = 10;
+
+fn read_conf(merge: &mut Merge, path: &Path, environment: &Environment, depth: usize) {
     let Some(text) = text_of(merge, path) else {
         return;
     };
-    let variable = |name: &str| environment.get(name).map(str::to_owned);
     let at = Arc::new(path.to_owned());
-    let lines = if path.extension().is_some_and(|end| end == "config") {
-        erlang_terms::read(&text)
-    } else {
-        conf_file::read(&text, &variable)
+    let origin = |number| Origin::File(at.clone(), number);
+    let malformed = |merge: &mut Merge, wrong: Malformed| {
+        merge.complain(Severity::Error, origin(wrong.number), wrong.reason);
     };
-    for line in lines {
-        match line {
-            Ok(line) => merge.conf(line.key, line.value, Origin::File(at.clone(), line.number)),
-            Err(wrong) => merge.complain(
-                Severity::Error,
-                Origin::File(at.clone(), wrong.number),
-                wrong.reason,
-            ),
+    if is_of_terms(path, &text) {
+        for line in erlang_terms::read(&text) {
+            match line {
+                Ok(line) => merge.terms(line.key, line.value, origin(line.number)),
+                Err(wrong) => malformed(merge, wrong),
+            }
         }
+        return;
+    }
+    let beside = |name: &str| path.parent().unwrap_or_else(|| Path::new("")).join(name);
+    let variable = |name: &str| match name.strip_prefix('<') {
+        Some(file) => fs::read_to_string(beside(file))
+            .ok()
+            .map(|text| text.trim_end_matches(['\r', '\n']).to_owned()),
+        None => environment.get(name).map(str::to_owned),
+    };
+    for item in conf_file::read(&text, &variable) {
+        match item {
+            Ok(Item::Setting(line)) => merge.conf(line.key, line.value, origin(line.number)),
+            Ok(Item::Include(_)) if depth == INCLUDES_MAX => {
+                let words = "files include each other in a circle".to_owned();
+                merge.complain(Severity::Error, origin(0), words);
+            }
+            Ok(Item::Include(pattern)) => {
+                for included in files_like(&beside(&pattern)) {
+                    read_conf(merge, &included, environment, depth + 1);
+                }
+            }
+            Err(wrong) => malformed(merge, wrong),
+        }
+    }
+}
+
+/// Whether a file is one of Erlang terms: by its name, else by what is in it, as RabbitMQ tells them apart.
+fn is_of_terms(path: &Path, text: &str) -> bool {
+    match path.extension().and_then(|end| end.to_str()) {
+        Some("config") => true,
+        Some("conf") => false,
+        _ => text.trim_start().starts_with(['[', '%']),
     }
 }
 

@@ -46,6 +46,7 @@ use self::{
 };
 use crate::config::{
     Bytes, LogFileName, LogFormat, LogLevel, LogMoments, LogTo, Settings, SyslogFacility,
+    SyslogTransport,
 };
 
 /// Lines that wait for the broker to publish them.
@@ -95,6 +96,9 @@ impl Plan {
             Some(dir) if path.is_relative() => dir.join(path),
             _ => path.clone(),
         });
+        // Who wants its lines encrypted does not want them sent in clear.
+        let sends_to_syslog = settings.logging.log_syslog
+            && settings.logging.log_syslog_transport != SyslogTransport::Tls;
         let rotation = Rotation {
             bytes_max: settings
                 .logging
@@ -129,7 +133,7 @@ impl Plan {
                 let level = settings.logging.log_exchange_level;
                 (settings.logging.log_exchange_format, levels(level))
             }),
-            syslog: settings.logging.log_syslog.then(|| {
+            syslog: sends_to_syslog.then(|| {
                 let to = Syslog {
                     host: settings.logging.log_syslog_host.clone(),
                     port: settings.logging.log_syslog_port,

@@ -13,6 +13,7 @@ mod oauth_settings;
 mod offline;
 mod rabbitmq_server;
 mod run;
+mod service_manager;
 mod signals;
 mod tls_settings;
 
@@ -24,7 +25,7 @@ use leveret_ctl::{Called, Ran};
 use crate::{
     boot::Boot,
     cli::{Arguments, Command, StorageCommand},
-    config::{Environment, LogTo, Places, Problem, Severity, load},
+    config::{Environment, LogTo, Places, Problem, Severity, SyslogTransport, load},
     run::RunError,
 };
 
@@ -88,6 +89,9 @@ fn serve(arguments: &Arguments, as_rabbitmq: bool) -> ExitCode {
     if let Some(contradiction) = settings.contradiction() {
         return failed(&contradiction);
     }
+    if as_rabbitmq && settings.logging.log_dir.is_none() {
+        settings.logging.log_dir = rabbitmq_server::log_dir();
+    }
     let plan = logging::Plan::of(&settings, log_to);
     let log_files = plan.names();
     let (log, for_exchange) = match plan.start() {
@@ -99,6 +103,10 @@ fn serve(arguments: &Arguments, as_rabbitmq: bool) -> ExitCode {
             Severity::Note => tracing::info!("{problem}"),
             _ => tracing::warn!("{problem}"),
         }
+    }
+    let logging = &settings.logging;
+    if logging.log_syslog && logging.log_syslog_transport == SyslogTransport::Tls {
+        tracing::warn!("nothing goes to syslog: it is not reached over TLS from here");
     }
     for (row, text, origin) in loaded.rows().filter(|(_, text, _)| !text.is_empty()) {
         tracing::debug!("{} = {text}, from {origin}", row.name);

@@ -14,6 +14,9 @@ use crate::{
 /// Where RabbitMQ's packages and image keep data.
 const DATA_BASE: &str = "/var/lib/rabbitmq/mnesia";
 
+/// Where they have logs, if there are any in files.
+const LOG_DIR: &str = "/var/log/rabbitmq";
+
 /// Where they keep the list of plugins.
 const ENABLED_PLUGINS: &str = "/etc/rabbitmq/enabled_plugins";
 
@@ -24,6 +27,12 @@ const NAME: &str = "rabbitmq-server";
 pub(crate) fn is_called(program: Option<&OsString>) -> bool {
     let name = program.and_then(|program| Path::new(program).file_name());
     name.is_some_and(|name| name == NAME)
+}
+
+/// The directory of a log whose name is no path, where there is that of RabbitMQ's packages.
+pub(crate) fn log_dir() -> Option<PathBuf> {
+    let dir = PathBuf::from(LOG_DIR);
+    dir.is_dir().then_some(dir)
 }
 
 /// Fills in RabbitMQ's places and ports where nobody named any.
@@ -42,10 +51,21 @@ pub(crate) fn settle(settings: &mut Settings, node: &str, has_plugins: bool) {
         true => OptionalEndpoint::At(Endpoint::Port(port)),
         false => OptionalEndpoint::Off,
     };
-    let http = by_default(HTTP_PORT);
-    settings.listeners.http_listen.get_or_insert(http);
-    let metrics = by_default(METRICS_PORT);
-    settings.listeners.metrics_listen.get_or_insert(metrics);
+    let (listeners, tls) = (&mut settings.listeners, &settings.tls);
+    let plain = [
+        (&mut listeners.http_listen, tls.http_tls_listen, HTTP_PORT),
+        (
+            &mut listeners.metrics_listen,
+            tls.metrics_tls_listen,
+            METRICS_PORT,
+        ),
+    ];
+    for (plain, with_tls, port) in plain {
+        // Who asks for TLS alone gets nothing beside it.
+        if with_tls.is_none() {
+            plain.get_or_insert(by_default(port));
+        }
+    }
     if settings.listeners.pid_file.is_none() {
         settings.listeners.pid_file = Some(base.join(format!("{node}.pid")));
     }

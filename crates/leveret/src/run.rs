@@ -14,8 +14,8 @@ use leveret_management::{
     MessagesError, Node, header,
 };
 use leveret_runtime::{
-    Amount, AuthBackend, HashAlgorithm, Limits, NodeOptions, Permit, Permits, StartError,
-    StartOptions, VhostDefaults,
+    Amount, AuthBackend, HashAlgorithm, Limits, NodeOptions, PasswordRule, Pattern, Permit,
+    Permits, StartError, StartOptions, TypesOff, VhostDefaults,
 };
 use leveret_server::{BindError, Listeners};
 use leveret_store::SyncMode;
@@ -27,11 +27,12 @@ use crate::{
     boot::Boot,
     certificates,
     config::{
-        Bytes, Endpoint, OptionalEndpoint, PasswordHashing, QueueType, RatesMode, Settings,
-        Storage, StorageSync,
+        Bytes, Endpoint, OptionalEndpoint, PasswordHashing, PasswordValidator, QueueType,
+        RatesMode, Settings, Storage, StorageSync,
     },
     descriptors,
     oauth_settings::{self, OauthError},
+    service_manager::{self, State},
     signals::Signals,
     tls_settings,
 };
@@ -221,6 +222,7 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
         let _ = writeln!(io::stdout(), "{}", ports_line(&ports));
     }
     boot.complete(&ports.served(), started.elapsed());
+    service_manager::tell(State::Ready);
     let mut process = Process {
         plan,
         node,
@@ -235,6 +237,7 @@ async fn serve(settings: &Settings, mut boot: Boot, started: Instant) -> Result<
             },
         }
     }
+    service_manager::tell(State::Stopping);
     fresh.abort();
     if let Some(log_lines) = log_lines {
         log_lines.abort();
@@ -298,6 +301,7 @@ fn node_options(settings: &Settings, auth_backends: Vec<AuthBackend>) -> NodeOpt
         auth_backends,
         login_failures_max: settings.connections.login_failures_max,
         password_hashing: password_hashing(settings),
+        password_rule: password_rule(settings),
         loopback_users: settings.node.loopback_users.clone(),
         connection_max: settings.node.connection_max.0,
         vhost_max: settings.node.vhost_max.0,
@@ -341,8 +345,46 @@ fn node_options(settings: &Settings, auth_backends: Vec<AuthBackend>) -> NodeOpt
             },
             queue_mode: !settings.connections.compat_strict,
             master_locator: settings.connections.permit_queue_master_locator,
+            off: types_off(settings),
         },
     }
+}
+
+fn password_rule(settings: &Settings) -> PasswordRule {
+    let settings = &settings.connections;
+    match (settings.password_validator, &settings.password_regexp) {
+        (PasswordValidator::MinLength, _) => PasswordRule::Length(settings.password_min_length),
+        (PasswordValidator::Regexp, Some(pattern)) => {
+            let pattern = Pattern::new(&pattern.0).expect("it was read when it was set");
+            PasswordRule::Like(Box::new(pattern))
+        }
+        // Without a pattern nobody comes here: it is a contradiction.
+        (PasswordValidator::Nothing | PasswordValidator::Regexp, _) => PasswordRule::Any,
+    }
+}
+
+/// Types of queues of which there are to be no new ones.
+fn types_off(settings: &Settings) -> Option<Arc<TypesOff>> {
+    let types = [
+        (
+            leveret_runtime::QueueType::Classic,
+            settings.connections.queue_types_classic,
+        ),
+        (
+            leveret_runtime::QueueType::Quorum,
+            settings.connections.queue_types_quorum,
+        ),
+        (
+            leveret_runtime::QueueType::Stream,
+            settings.connections.queue_types_stream,
+        ),
+    ];
+    let off = types.into_iter().filter(|(_, is_on)| !is_on);
+    let types: Vec<_> = off.map(|(queue_type, _)| queue_type).collect();
+    (!types.is_empty()).then(|| {
+        let node = leveret_ctl::node_name(settings.node.node_name.as_deref());
+        Arc::new(TypesOff { types, node })
+    })
 }
 
 const fn password_hashing(settings: &Settings) -> HashAlgorithm {
@@ -399,7 +441,8 @@ fn bind_http(
     let plain = match asked {
         Some(OptionalEndpoint::Off) => None,
         Some(OptionalEndpoint::At(endpoint)) => Some(bind_endpoint(endpoint, option)?),
-        None if settings.has_chosen_addresses() => None,
+        // As in RabbitMQ, who asks for TLS alone gets nothing beside it.
+        None if settings.has_chosen_addresses() || with_tls.is_some() => None,
         None => Some(bind_endpoint(Endpoint::Port(port), option)?),
     };
     let encrypted = match with_tls.zip(tls) {

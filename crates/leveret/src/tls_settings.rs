@@ -55,9 +55,10 @@ fn of(settings: &Settings, own: CertificateFiles) -> TlsSettings {
         .tls
         .tls_versions
         .iter()
-        .map(|version| match version {
-            TlsVersion::Tls12 => Version::Tls12,
-            TlsVersion::Tls13 => Version::Tls13,
+        .filter_map(|version| match version {
+            TlsVersion::Tls12 => Some(Version::Tls12),
+            TlsVersion::Tls13 => Some(Version::Tls13),
+            TlsVersion::Older => None,
         });
     TlsSettings {
         by_host: by_host.collect(),

@@ -38,6 +38,7 @@ use crate::{
     log_exchange,
     logins::{LoginCounts, LoginOver, Logins},
     outbox::Outbox,
+    password_rule::{PasswordRefused, PasswordRule},
     policies::Policies,
     promise::{Payer, Promise},
     publishing::{DeadLetterStrategy, DeathCounts, Publishing, Sizes},
@@ -60,6 +61,9 @@ pub enum StartError {
     /// The committer's thread.
     #[error("cannot start the storage thread: {0}")]
     Thread(#[from] std::io::Error),
+    /// The first user cannot be made.
+    #[error("the default user cannot be given the default password: {0}")]
+    DefaultPassword(#[from] PasswordRefused),
 }
 
 /// What every handle of this broker shares.
@@ -185,6 +189,10 @@ impl Broker {
             Some(dir) => Store::open(dir, &store_options)?,
             None => Store::in_memory(&store_options)?,
         };
+        if recovered.is_new() && options.node.is_seeded {
+            let node = &options.node;
+            node.password_rule.check(&node.default_password)?;
+        }
         info!("{}", recovered.report);
         if options.data_dir.is_some()
             && let Some(warning) = options.store.sync.warning()
@@ -487,6 +495,12 @@ impl Broker {
     #[must_use]
     pub fn password_hashing(&self) -> HashAlgorithm {
         self.services.node.password_hashing
+    }
+
+    /// What new passwords must be.
+    #[must_use]
+    pub fn password_rule(&self) -> &PasswordRule {
+        &self.services.node.password_rule
     }
 
     /// Users who may log in from this machine only.

@@ -32,6 +32,7 @@ mod logins;
 mod names;
 mod outbox;
 mod panics;
+mod password_rule;
 mod passwords;
 mod policies;
 mod promise;
@@ -69,6 +70,7 @@ pub use self::{
     names::generate_name,
     outbox::{Answered, Outbox, Pressure},
     panics::{Panic, contained, contained_task},
+    password_rule::{PasswordRefused, PasswordRule},
     passwords::hash_password,
     policies::{Effective, Policy},
     publishing::{DeadLetterStrategy, DeathCounts, SIZE_BOUNDS, Sizes},
@@ -80,7 +82,7 @@ pub use self::{
     vhost_handle::{QueueChurn, QueueDeleted, QueueStatus, Taken, VhostHandle, VhostRefusal},
 };
 pub use leveret_core::{
-    arguments::{Permit, Permits, QueueType},
+    arguments::{Permit, Permits, QueueType, TypesOff},
     pattern::Pattern,
     record::HashAlgorithm,
 };

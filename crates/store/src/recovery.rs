@@ -66,6 +66,14 @@ pub struct Recovered {
     pub report: RecoveryReport,
 }
 
+impl Recovered {
+    /// Nobody has ever been here: there is neither a vhost nor a user.
+    #[must_use]
+    pub const fn is_new(&self) -> bool {
+        self.vhosts.is_empty() && self.users.is_empty()
+    }
+}
+
 /// How a store was found. Its text is one line for the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecoveryReport {

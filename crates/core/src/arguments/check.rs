@@ -1,5 +1,7 @@
 //! The arguments and flags of a new queue, checked in RabbitMQ's order and refused in its words.
 
+use std::sync::Arc;
+
 use leveret_wire::value::{FieldTable, FieldValue, ShortString};
 
 use super::{
@@ -138,8 +140,18 @@ pub enum Permit {
     WithdrawnByConfiguration,
 }
 
-/// What of the things that RabbitMQ does not do any more, or is to stop doing, is done for new queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Types of which there are no new queues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypesOff {
+    /// The types.
+    pub types: Vec<QueueType>,
+    /// The node that has none of them, for the text.
+    pub node: String,
+}
+
+/// What of the things that RabbitMQ does not do any more, is to stop doing, or can be told not to do, is done for new
+/// queues.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permits {
     /// Queues that neither last nor belong to a connection.
     pub transient_shared_queues: Permit,
@@ -147,6 +159,8 @@ pub struct Permits {
     pub queue_mode: bool,
     /// `x-queue-master-locator`, which has no effect.
     pub master_locator: bool,
+    /// What no queue can be; mostly nothing.
+    pub off: Option<Arc<TypesOff>>,
 }
 
 impl Default for Permits {
@@ -156,6 +170,7 @@ impl Default for Permits {
             transient_shared_queues: Permit::Given,
             queue_mode: true,
             master_locator: false,
+            off: None,
         }
     }
 }
@@ -165,7 +180,7 @@ pub(crate) fn check_queue(
     asked: &QueueDeclare,
     vhost: &ShortString,
     default: QueueType,
-    permits: Permits,
+    permits: &Permits,
 ) -> Result<QueueType, Refusal> {
     let check = Check {
         name: &asked.name,
@@ -180,6 +195,15 @@ pub(crate) fn check_queue(
         }
     }
     check.keys(queue_type, permits.queue_mode)?;
+    let off = permits.off.as_ref();
+    if let Some(off) = off.filter(|off| off.types.contains(&queue_type)) {
+        return Err(Refusal::QueueTypeOff {
+            name: asked.name.clone(),
+            vhost: vhost.clone(),
+            queue_type,
+            node: off.node.clone(),
+        });
+    }
     if !asked.durable && !asked.exclusive {
         match permits.transient_shared_queues {
             Permit::Given => {}

@@ -178,7 +178,7 @@ impl Vhost {
         if let Some(refusal) = asked.refused_if_new {
             return Err(refusal);
         }
-        let queue_type = arguments::check_queue(&asked, &self.name, default, self.permits)?;
+        let queue_type = arguments::check_queue(&asked, &self.name, default, &self.permits)?;
         let record = Arc::new(QueueRecord {
             id: next_id(),
             vhost: self.name.clone(),

@@ -1,8 +1,10 @@
 //! Arguments of new queues: what is taken, what is refused, and how.
 
+use std::sync::Arc;
+
 use leveret_core::{
     arguments::{
-        AttemptCounting, DeadLetter, Overflow, Permit, Permits, QueueSettings, QueueType,
+        AttemptCounting, DeadLetter, Overflow, Permit, Permits, QueueSettings, QueueType, TypesOff,
         max_age_millis,
     },
     vhost::QueueDeclare,
@@ -556,7 +558,7 @@ fn a_strict_vhost_refuses_what_is_permitted_for_the_time_being_only() {
         queue_mode: false,
         ..Permits::default()
     };
-    vhost.vhost.set_permits(strict);
+    vhost.vhost.set_permits(strict.clone());
     let feature = "INTERNAL_ERROR - Feature `transient_nonexcl_queues` is deprecated.\nBy default, this \
                    feature is not permitted anymore.\nThe feature will be removed from a future major \
                    RabbitMQ version, regardless of the configuration; actual version to be determined.\nTo \
@@ -627,4 +629,27 @@ fn a_version_below_zero_is_said_to_be_that() {
         FieldValue::Int(-1),
         "{value_negative,-1}",
     );
+}
+
+#[test]
+fn no_new_queue_is_of_a_type_that_is_off_and_what_is_there_stays() {
+    let mut vhost = VhostScenario::new();
+    vhost.declare_queue(queue("there")).expect("it is new");
+    vhost.vhost.set_permits(Permits {
+        off: Some(Arc::new(TypesOff {
+            types: vec![QueueType::Classic],
+            node: "rabbit@host".to_owned(),
+        })),
+        ..Permits::default()
+    });
+    let refusal = vhost.declare_queue(queue("Q")).expect_err("it is refused");
+    assert_eq!(refusal.reply_code().code(), 541);
+    assert_eq!(
+        refusal.to_string(),
+        "Cannot declare a queue 'queue 'Q' in vhost 'V'' of type 'rabbit_classic_queue' on node \
+         'rabbit@host': the corresponding feature flag is disabled"
+    );
+    vhost.declare_queue(queue("there")).expect("it is there");
+    let quorum = with(table("x-queue-type", text("quorum")));
+    vhost.declare_queue(quorum).expect("that type is on");
 }

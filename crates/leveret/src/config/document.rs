@@ -20,18 +20,26 @@ stands later in this list overrides what stands earlier:
 1. the default;
 2. `RABBITMQ_NODE_PORT` and `RABBITMQ_NODE_IP_ADDRESS`, which a file overrides in RabbitMQ too;
 3. `rabbitmq.conf`: the file that `RABBITMQ_CONFIG_FILE` names, with or without `.conf`; then the files of the directory or the
-   pattern that `RABBITMQ_CONFIG_FILES` names, by their names; then those of `--config`. Run under the name `rabbitmq-server`,
-   `/etc/rabbitmq/rabbitmq.conf` and `/etc/rabbitmq/conf.d/*.conf` are read where the variables name no others;
+   pattern that `RABBITMQ_CONFIG_FILES` names, by their names; then the file of Erlang terms, `advanced.config`
+   (`RABBITMQ_ADVANCED_CONFIG_FILE`), which replaces what the others say of the same; then those of `--config`. Run under the
+   name `rabbitmq-server`, `/etc/rabbitmq/rabbitmq.conf`, `/etc/rabbitmq/conf.d/*.conf` and `/etc/rabbitmq/advanced.config` are
+   read where the variables name no others. A main file of Erlang terms, `rabbitmq.config`, goes before `rabbitmq.conf` and
+   stands in for `advanced.config`;
 4. files of `--config` that end in `.toml`: `heartbeat = 30`, `listen = [\"127.0.0.1:5672\"]`, everything at the top;
 5. RabbitMQ's other variables;
 6. `LEVERET_` variables; those of secrets also as `LEVERET_..._FILE`, the name of a file that holds the value;
 7. flags.
 
-`rabbitmq-env.conf` (`RABBITMQ_CONF_ENV_FILE`) stands in for variables that are not set. In `rabbitmq.conf` a `#` starts a comment,
-single quotes keep one in a value, and `$(NAME)` is the variable of that name.
+`rabbitmq-env.conf` (`RABBITMQ_CONF_ENV_FILE`) stands in for variables that are not set; what is more than assignments in it is
+given to `sh`. In `rabbitmq.conf` a `#` starts a comment, single quotes keep one in a value, `$(NAME)` is the variable of that
+name, `$(<FILE)` what stands in a file, and `include PATTERN` lets other files in. Blanks behind a value are its own unless a
+comment follows, as in RabbitMQ.
 
 A key that does not exist is a warning with what may have been meant; with `--config-strict` it keeps the broker from starting, as
-it does in RabbitMQ. A value that is not possible always does, with the file, the line and what is allowed.
+it does in RabbitMQ. A value that is not possible always does, with the file, the line and what is allowed. In `rabbitmq.conf` the
+values of RabbitMQ's keys must be such as RabbitMQ takes, also of those that have no effect here: `true` and not `yes`, `0.4` and
+not `40%`, `listeners.tcp.1 = ::1:5672` without brackets. What RabbitMQ counts in kB, MB and GB of 1024, as `frame_max`, is that
+here too. Secrets that are encrypted for RabbitMQ cannot be read.
 
 `leveret config check` says what is wrong and exits with 1 if the broker would not start; `leveret config show` prints what every
 setting is, and where that was said. Both take the flags of the broker and read the environment.

@@ -9,6 +9,9 @@
 
 use super::conf_file::{Line, Malformed};
 
+/// What a value begins with that RabbitMQ decrypts.
+pub(crate) const ENCRYPTED: &str = "encrypted:";
+
 /// How deep terms may stand in each other. Nothing known needs more than six.
 const DEPTH_MAX: usize = 32;
 
@@ -21,8 +24,11 @@ enum Term {
     Atom(String),
     /// A string or a binary.
     Text(String),
-    Tuple(Vec<Self>),
+    /// With the line that it begins on.
+    Tuple(usize, Vec<Self>),
     List(Vec<Self>),
+    /// A map; nothing known is one.
+    Map,
 }
 
 impl Term {
@@ -30,17 +36,31 @@ impl Term {
     fn value(&self) -> Option<String> {
         match self {
             Self::Number(text) | Self::Atom(text) | Self::Text(text) => Some(text.clone()),
-            Self::Tuple(_) | Self::List(_) => None,
+            Self::Tuple(_, members) => match members.as_slice() {
+                [Self::Atom(tag), Self::Text(text)] if tag == "encrypted" => {
+                    Some(format!("{ENCRYPTED}{text}"))
+                }
+                _ => None,
+            },
+            Self::List(_) | Self::Map => None,
         }
     }
 
     fn pair(&self) -> Option<(&str, &Self)> {
         match self {
-            Self::Tuple(members) => match members.as_slice() {
+            Self::Tuple(_, members) => match members.as_slice() {
                 [Self::Atom(name), value] => Some((name, value)),
                 _ => None,
             },
             _ => None,
+        }
+    }
+
+    /// Where a tuple begins; 0 is nowhere.
+    const fn line(&self) -> usize {
+        match self {
+            Self::Tuple(line, _) => *line,
+            _ => 0,
         }
     }
 
@@ -64,9 +84,12 @@ pub(crate) fn read(text: &str) -> Vec<Result<Line, Malformed>> {
     };
     let mut lines = Vec::new();
     for (application, settings) in term.members().iter().filter_map(Term::pair) {
-        for (name, value) in settings.members().iter().filter_map(Term::pair) {
+        for setting in settings.members() {
+            let Some((name, value)) = setting.pair() else {
+                continue;
+            };
+            let number = setting.line();
             keys(application, name, value, &mut |key, value| {
-                let number = 0;
                 lines.push(Ok(Line { number, key, value }));
             });
         }
@@ -125,7 +148,7 @@ fn keys(application: &str, name: &str, value: &Term, say: &mut dyn FnMut(String,
             }
         }
         ("rabbit", "vm_memory_high_watermark" | "disk_free_limit") => match value {
-            Term::Tuple(parts) => {
+            Term::Tuple(_, parts) => {
                 let [Term::Atom(kind), amount] = parts.as_slice() else {
                     return unknown(application, name, say);
                 };
@@ -183,11 +206,18 @@ fn keys(application: &str, name: &str, value: &Term, say: &mut dyn FnMut(String,
         },
         ("rabbitmq_management", "listener") => {
             for (part, value) in value.members().iter().filter_map(Term::pair) {
-                if matches!(part, "port" | "ip") {
-                    say_value(format!("management.tcp.{part}"), value, say);
+                match (part, value) {
+                    ("ssl_opts", options) => parts("management.listener.ssl_opts", options, say),
+                    // Of the server that RabbitMQ builds upon.
+                    ("cowboy_opts", _) => {}
+                    (part, value) => say_value(format!("management.listener.{part}"), value, say),
                 }
             }
         }
+        ("rabbitmq_management", "tcp_config") => parts("management.tcp", value, say),
+        ("rabbitmq_management", "ssl_config") => parts("management.ssl", value, say),
+        ("rabbitmq_prometheus", "tcp_config") => parts("prometheus.tcp", value, say),
+        ("rabbitmq_prometheus", "ssl_config") => parts("prometheus.ssl", value, say),
         ("rabbitmq_management", "load_definitions") => {
             say_value("load_definitions".to_owned(), value, say);
         }
@@ -234,7 +264,7 @@ fn listeners(prefix: &str, value: &Term, say: &mut dyn FnMut(String, String)) {
     for (n, listener) in value.members().iter().enumerate() {
         let key = format!("{prefix}.{}", n + 1);
         match listener {
-            Term::Tuple(parts) => {
+            Term::Tuple(_, parts) => {
                 if let [ip, port] = parts.as_slice()
                     && let Some((ip, port)) = ip.value().zip(port.value())
                 {
@@ -332,19 +362,32 @@ impl Reader<'_> {
         self.skip();
         match self.peek() {
             Some('[') => self.sequence("[", "]", depth).map(Term::List),
-            Some('{') => self.sequence("{", "}", depth).map(Term::Tuple),
+            Some('{') => {
+                let line = self.line();
+                let members = self.sequence("{", "}", depth)?;
+                Ok(Term::Tuple(line, members))
+            }
+            Some('#') => self.map(depth).map(|()| Term::Map),
+            Some('$') => self.character().map(Term::Number),
             Some('<') => {
                 if !self.take("<<") {
                     return Err("expected is <<\"text\">>".to_owned());
                 }
                 self.skip();
-                let text = self.quoted('"')?;
+                let text = match self.peek() {
+                    Some('>') => String::new(),
+                    _ => self.text()?,
+                };
+                // Of which kind its characters are: `<<"text"/utf8>>`.
+                if self.take("/") {
+                    self.word(|c| c.is_ascii_alphanumeric() || "-:".contains(c));
+                }
                 if !self.take(">>") {
                     return Err("a binary is not closed".to_owned());
                 }
                 Ok(Term::Text(text))
             }
-            Some('"') => self.quoted('"').map(Term::Text),
+            Some('"') => self.text().map(Term::Text),
             Some('\'') => self.quoted('\'').map(Term::Atom),
             Some(c) if c.is_ascii_digit() || c == '-' => {
                 let is_part = |c: char| c.is_ascii_alphanumeric() || "+-._".contains(c);
@@ -354,7 +397,19 @@ impl Reader<'_> {
                     number.pop();
                     self.at -= 1;
                 }
-                Ok(Term::Number(number.replace('_', "")))
+                let number = number.replace('_', "");
+                // `16#1F`: to another base.
+                if self.rest().starts_with('#')
+                    && let Ok(base @ 2..=36) = number.parse::<u32>()
+                {
+                    self.at += 1;
+                    let digits = self.word(|c| c.is_ascii_alphanumeric());
+                    let number = u64::from_str_radix(&digits, base);
+                    return number
+                        .map(|number| Term::Number(number.to_string()))
+                        .map_err(|_| format!("{digits} is no number to the base {base}"));
+                }
+                Ok(Term::Number(number))
             }
             Some(c) if c.is_ascii_lowercase() => {
                 let is_part = |c: char| c.is_ascii_alphanumeric() || "_@".contains(c);
@@ -380,6 +435,53 @@ impl Reader<'_> {
                 return Err(format!("expected is a comma or {close}"));
             }
         }
+    }
+
+    /// Texts that stand behind each other are one.
+    fn text(&mut self) -> Result<String, String> {
+        let mut text = self.quoted('"')?;
+        loop {
+            self.skip();
+            if self.peek() != Some('"') {
+                return Ok(text);
+            }
+            text.push_str(&self.quoted('"')?);
+        }
+    }
+
+    /// `#{key => value}`, whose contents nobody asks for.
+    fn map(&mut self, depth: usize) -> Result<(), String> {
+        if !self.take("#{") {
+            return Err("expected is #{key => value}".to_owned());
+        }
+        if self.take("}") {
+            return Ok(());
+        }
+        loop {
+            self.term(depth + 1)?;
+            if !self.take("=>") {
+                return Err("expected is => between key and value".to_owned());
+            }
+            self.term(depth + 1)?;
+            if self.take("}") {
+                return Ok(());
+            }
+            if !self.take(",") {
+                return Err("expected is a comma or }".to_owned());
+            }
+        }
+    }
+
+    /// `$a` is the number of that character.
+    fn character(&mut self) -> Result<String, String> {
+        self.take("$");
+        let escape = self.rest().starts_with('\\');
+        let mut characters = self.rest().chars().skip(usize::from(escape));
+        let character = characters
+            .next()
+            .ok_or_else(|| "expected is a character behind $".to_owned())?;
+        self.at += usize::from(escape) + character.len_utf8();
+        Ok(u32::from(character).to_string())
     }
 
     fn word(&mut self, is_part: impl Fn(char) -> bool) -> String {
@@ -461,7 +563,7 @@ mod tests {
             ("ssl_options.verify", "verify_peer"),
             ("ssl_options.versions.1", "tlsv1.2"),
             ("load_definitions", "/d.json"),
-            ("management.tcp.port", "8080"),
+            ("management.listener.port", "8080"),
         ]);
         assert_eq!(pairs(text), expected);
     }
@@ -470,6 +572,27 @@ mod tests {
     fn the_terms_of_the_java_test_container_are_read() {
         let text = "[{rabbit,[{log,[{console,[{level,debug}]}]}]}].";
         assert_eq!(pairs(text), owned(&[("log.console.level", "debug")]));
+    }
+
+    #[test]
+    fn all_that_terms_can_be_may_stand_beside_what_is_known() {
+        let text = r#"
+            [{kernel, [{logger, [{handler, default, logger_std_h,
+                #{level => debug, config => #{}, "k" => {$a, $\n}}}]}]},
+             {rabbit, [{default_user, <<"a" "b"/utf8>>}, {default_pass, "c"
+                "d"}, {default_vhost, <<>>}, {heartbeat, 16#1F}]}]."#;
+        let read = pairs(text);
+        assert_eq!(read[0], ("default_user".to_owned(), "ab".to_owned()));
+        assert_eq!(read[1], ("default_pass".to_owned(), "cd".to_owned()));
+        assert_eq!(read[2], ("default_vhost".to_owned(), String::new()));
+        assert_eq!(read[3], ("heartbeat".to_owned(), "31".to_owned()));
+    }
+
+    #[test]
+    fn a_setting_is_told_by_its_line() {
+        let lines = read("[{rabbit, [\n {heartbeat, 1},\n\n {frame_max, 2}]}].");
+        let numbers: Vec<usize> = lines.iter().flatten().map(|line| line.number).collect();
+        assert_eq!(numbers, [2, 4]);
     }
 
     #[test]

@@ -14,11 +14,13 @@ use leveret_runtime::Amount;
 
 use super::{
     environment::Environment,
+    erlang_terms::ENCRYPTED,
     keyed,
     origin::{Origin, Problem, Severity},
     setting::{Form, Key, Row, WithoutEffect},
     suggest,
     table::{ROWS, WITHOUT_EFFECT},
+    theirs,
     value::{self, ANY, Value},
 };
 
@@ -71,16 +73,36 @@ struct Said {
     /// Its place in the row's list.
     rank: usize,
     form: Form,
+    syntax: Syntax,
     member: String,
     text: String,
     origin: Origin,
+}
+
+impl Said {
+    /// Whether it is, or is one of, what the setting is as a whole.
+    const fn is_of_the_whole(&self) -> bool {
+        matches!(
+            self.form,
+            Form::Whole | Form::Member | Form::Named | Form::Share | Form::Size
+        )
+    }
+}
+
+/// In which syntax a key was set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Syntax {
+    /// That of rabbitmq.conf, whose values RabbitMQ checks.
+    Conf,
+    /// Erlang terms, which say more and which it takes as they are.
+    Terms,
 }
 
 /// What is known so far.
 #[derive(Debug)]
 pub(crate) struct Merge {
     texts: Vec<Text>,
-    conf: BTreeMap<String, Text>,
+    conf: BTreeMap<String, (Syntax, Text)>,
     problems: Vec<Problem>,
 }
 
@@ -113,17 +135,30 @@ impl Merge {
 
     /// A key of rabbitmq.conf; counts when all of them are there.
     pub(crate) fn conf(&mut self, key: String, value: String, origin: Origin) {
+        self.add(Syntax::Conf, key, value, origin);
+    }
+
+    /// The same, of a file of Erlang terms.
+    pub(crate) fn terms(&mut self, key: String, value: String, origin: Origin) {
+        self.add(Syntax::Terms, key, value, origin);
+    }
+
+    fn add(&mut self, syntax: Syntax, key: String, value: String, origin: Origin) {
         let text = Text {
             text: value,
             origin,
         };
-        self.conf.insert(key, text);
+        self.conf.insert(key, (syntax, text));
     }
 
     /// Reads the settings from the keys of rabbitmq.conf.
     pub(crate) fn settle_conf(&mut self) {
+        self.listener_of_old();
         let mut said: Vec<Vec<Said>> = ROWS.iter().map(|_| Vec::new()).collect();
-        for (key, text) in std::mem::take(&mut self.conf) {
+        for (key, (syntax, text)) in std::mem::take(&mut self.conf) {
+            let Some(text) = self.as_rabbitmq_takes_it(syntax, &key, text) else {
+                continue;
+            };
             let found = ROWS.iter().enumerate().find_map(|(index, row)| {
                 let keys = row.keys.iter().enumerate();
                 let matching = |(rank, one): (usize, &'static Key)| {
@@ -136,7 +171,7 @@ impl Merge {
                 let (row, form) = (&ROWS[index], one.form);
                 let text = match form {
                     Form::Pair => Text {
-                        text: format!("{member}={}", text.text),
+                        text: format!("{member}={}", text.text.replace(',', "\\,")),
                         ..text
                     },
                     Form::Leaf => Text {
@@ -153,6 +188,7 @@ impl Merge {
                     said[index].push(Said {
                         rank,
                         form,
+                        syntax,
                         member,
                         text: text.text,
                         origin: text.origin,
@@ -165,16 +201,51 @@ impl Merge {
                 }
             } else {
                 let known = ROWS.iter().flat_map(|row| row.keys).map(|key| key.pattern);
-                let known = known.chain(
-                    WITHOUT_EFFECT
-                        .iter()
-                        .flat_map(|keys| keys.patterns.iter().copied()),
-                );
+                let known = known.chain(theirs::patterns());
                 self.unknown("setting", &key, known, text.origin);
             }
         }
         for (index, said) in said.into_iter().enumerate() {
             self.apply(index, said);
+        }
+    }
+
+    /// The one listener of the HTTP API that there was before it had two: with TLS it is what the second is now.
+    fn listener_of_old(&mut self) {
+        let Some((_, ssl)) = self.conf.get("management.listener.ssl") else {
+            return;
+        };
+        if ssl.text != "true" {
+            return;
+        }
+        self.conf.remove("management.listener.ssl");
+        for part in ["port", "ip"] {
+            if let Some(said) = self.conf.remove(&format!("management.listener.{part}")) {
+                let key = format!("management.ssl.{part}");
+                self.conf.entry(key).or_insert(said);
+            }
+        }
+    }
+
+    /// The value, if RabbitMQ would start with it; complains if not. A key that it does not have is looked at elsewhere.
+    fn as_rabbitmq_takes_it(&mut self, syntax: Syntax, key: &str, said: Text) -> Option<Text> {
+        let read = match syntax {
+            Syntax::Conf => theirs::read(key, &said.text),
+            Syntax::Terms => None,
+        };
+        match read {
+            None => Some(said),
+            Some(Ok(text)) => Some(Text { text, ..said }),
+            Some(Err(allowed)) => {
+                let blank = match said.text.ends_with(char::is_whitespace) {
+                    true => ", and no blank behind it",
+                    false => "",
+                };
+                let text = &said.text;
+                let words = format!("{key} = {text} is not possible; allowed is {allowed}{blank}");
+                self.complain(Severity::Error, said.origin, words);
+                None
+            }
         }
     }
 
@@ -198,6 +269,7 @@ impl Merge {
                     said.push(Said {
                         rank,
                         form: key.form,
+                        syntax: Syntax::Conf,
                         member: String::new(),
                         text: text.text,
                         origin: text.origin,
@@ -302,6 +374,13 @@ impl Merge {
     /// The text as its row would have it; complains if it is not allowed.
     fn checked(&mut self, row: &Row, form: Form, name: &str, said: &Text) -> Option<Text> {
         let text = said.text.as_str();
+        if row.is_secret && text.starts_with(ENCRYPTED) {
+            let words = format!(
+                "{name} is encrypted, which cannot be read here; write it as it is, or in a file that $(<FILE) names"
+            );
+            self.complain(Severity::Error, said.origin.clone(), words);
+            return None;
+        }
         let own = |text: &str| (row.check)(text, row.range).then(|| text.to_owned());
         let read = match form {
             Form::Whole | Form::Member | Form::Pair | Form::Leaf | Form::Branch => {
@@ -360,6 +439,11 @@ impl Merge {
     fn apply(&mut self, index: usize, mut said: Vec<Said>) {
         let row = &ROWS[index];
         said.sort_by_key(|said| said.rank);
+        // Terms replace what rabbitmq.conf says of the same, and do not add to it.
+        let by_terms = |said: &Said| said.syntax == Syntax::Terms && said.is_of_the_whole();
+        if said.iter().any(by_terms) {
+            said.retain(|said| said.syntax == Syntax::Terms || !said.is_of_the_whole());
+        }
         let of = |form: Form| said.iter().filter(move |said| said.form == form);
         let whole = said.iter().rev().find(|said| {
             !matches!(

@@ -62,9 +62,9 @@ use self::{
 pub(crate) use self::{
     types::{
         AuthBackendName, AuthMechanism, ClientCrlCheck, LogFileName, LogFormat, LogLevel,
-        LogMoments, LogTo, LoginPart, PasswordHashing, QueueType, RatesMode, SanType, Storage,
-        StorageSync, SyslogFacility, SyslogProtocol, SyslogTransport, TlsVersion, TokenAlgorithm,
-        VerifyWhom,
+        LogMoments, LogTo, LoginPart, PasswordHashing, PasswordValidator, QueueType, RatesMode,
+        SanType, Storage, StorageSync, SyslogFacility, SyslogProtocol, SyslogTransport, TlsVersion,
+        TokenAlgorithm, VerifyWhom,
     },
     without_effect::WITHOUT_EFFECT,
 };
@@ -165,6 +165,15 @@ impl Settings {
             self.tls.http_tls_listen.is_some() || self.tls.metrics_tls_listen.is_some();
         if serves_https && !has_certificate && self.tls.http_tls_cert.is_none() {
             return Some("an HTTP listener with TLS needs a certificate: tls_cert and tls_key");
+        }
+        let mut versions = self.tls.tls_versions.iter();
+        if !self.tls.tls_versions.is_empty() && versions.all(|one| *one == TlsVersion::Older) {
+            return Some("tls_versions has none that is there: they are tlsv1.2 and tlsv1.3");
+        }
+        if self.connections.password_validator == PasswordValidator::Regexp
+            && self.connections.password_regexp.is_none()
+        {
+            return Some("password_validator is regexp, and there is no password_regexp");
         }
         None
     }

@@ -50,7 +50,7 @@ impl Scenario {
         }
         let places = Places {
             main: Some(dir.join("rabbitmq.conf")),
-            more: Some(dir.join("conf.d")),
+            more: Some(dir.join("conf.d/*.conf")),
             advanced: Some(dir.join("advanced.config")),
             environment: Some(dir.join("rabbitmq-env.conf")),
         };
@@ -185,9 +185,9 @@ fn a_listener_of_a_file_beats_the_port_of_the_environment() {
 #[test]
 fn listeners_are_gathered_and_replaced_one_by_one() {
     let two = Scenario::conf(
-        "listeners.tcp.2 = [::1]:2\nlisteners.tcp.10 = 10\nlisteners.tcp.1 = 127.0.0.1:1\n",
+        "listeners.tcp.2 = ::1:2\nlisteners.tcp.10 = 10\nlisteners.tcp.1 = 127.0.0.1:1\n",
     );
-    assert_eq!(two.text("listen"), "127.0.0.1:1,[::1]:2,10");
+    assert_eq!(two.text("listen"), "127.0.0.1:1,::1:2,10");
     let replaced = two.file("conf.d/1.conf", "listeners.tcp.2 = 3\n");
     assert_eq!(replaced.text("listen"), "127.0.0.1:1,3,10");
     assert_eq!(
@@ -199,12 +199,9 @@ fn listeners_are_gathered_and_replaced_one_by_one() {
 #[test]
 fn every_address_of_ipv6_is_every_address() {
     for (text, expected) in [
-        ("[::]:5672", Endpoint::Port(5672)),
+        (":::5672", Endpoint::Port(5672)),
         ("0.0.0.0:5672", Endpoint::At(([0, 0, 0, 0], 5672).into())),
-        (
-            "[::1]:5672",
-            Endpoint::At((Ipv6Addr::LOCALHOST, 5672).into()),
-        ),
+        ("::1:5672", Endpoint::At((Ipv6Addr::LOCALHOST, 5672).into())),
     ] {
         let listening = Scenario::conf(&format!("listeners.tcp.1 = {text}\n"));
         let settings = listening.load().settings().expect("nothing is wrong");
@@ -249,8 +246,11 @@ fn who_may_log_in_from_here_only_is_a_list_of_names() {
 fn an_absolute_limit_beats_a_relative_one() {
     let memory = |text: &str| Scenario::conf(text).text("memory_limit");
     assert_eq!(memory("vm_memory_high_watermark.relative = 0.4\n"), "0.4");
-    assert_eq!(memory("vm_memory_high_watermark.relative = 1\n"), "1.0");
-    assert_eq!(memory("vm_memory_high_watermark.relative = 40%\n"), "40%");
+    for wrong in ["1", "40%", ".4"] {
+        let text = format!("vm_memory_high_watermark.relative = {wrong}\n");
+        let told = Scenario::conf(&text).problems();
+        assert!(told[0].contains("a number with a point"), "{told:?}");
+    }
     assert_eq!(
         memory(
             "vm_memory_high_watermark.absolute = 2GB\nvm_memory_high_watermark.relative = 0.4\n"
@@ -271,9 +271,8 @@ fn a_wrong_value_names_file_line_and_what_is_allowed() {
         wrong.problems(),
         [
             "rabbitmq.conf:3: frame_max = 1 is not possible; allowed is bytes, or a size like 16MB or 16MiB, from 8192 to 2147483647",
-            "rabbitmq.conf:2: heartbeat = often is not possible; allowed is seconds from 0 to 65535, or a time like 30s, 5m",
-            "rabbitmq.conf:5: listeners.tcp.x = there is not possible; allowed is a port, ADDR:PORT or [ADDR]:PORT, several \
-             with commas between them, or none",
+            "rabbitmq.conf:2: heartbeat = often is not possible; allowed is a whole number",
+            "rabbitmq.conf:5: listeners.tcp.x = there is not possible; allowed is a whole number, or ADDRESS:PORT",
         ]
     );
     assert!(wrong.load().settings().is_none());
@@ -295,6 +294,19 @@ fn a_secret_is_never_shown() {
         loaded.settings().expect("settings").node.default_pass,
         "hidden"
     );
+}
+
+#[test]
+fn a_secret_that_is_encrypted_is_told_to_be_unreadable() {
+    let conf = Scenario::conf("default_pass = encrypted:abc\n");
+    let terms = "[{rabbit, [{default_pass, {encrypted, <<\"abc\">>}}]}].";
+    let terms = Scenario::default().file("advanced.config", terms);
+    for (file, scenario) in [("rabbitmq.conf:1", conf), ("advanced.config:1", terms)] {
+        let told = scenario.problems();
+        let expected = format!("{file}: default_pass is encrypted");
+        assert!(told[0].starts_with(&expected), "{told:?}");
+        assert!(scenario.load().settings().is_none());
+    }
 }
 
 #[test]
@@ -380,7 +392,8 @@ fn what_would_keep_somebody_out_and_has_no_effect_keeps_the_broker_from_starting
         "prometheus.authentication.enabled = true\n",
         "management.disable_basic_auth = true\n",
         "management.oauth_disable_basic_auth = true\n",
-        "credential_validator.min_length = 8\n",
+        "management.ssl.fail_if_no_peer_cert = true\n",
+        "ssl_options.crl_sources.1 = http\n",
     ] {
         assert!(Scenario::conf(keys).load().settings().is_none(), "{keys}");
     }
@@ -389,15 +402,14 @@ fn what_would_keep_somebody_out_and_has_no_effect_keeps_the_broker_from_starting
         "[{rabbit, [{auth_backends, [rabbit_auth_backend_ip_range]}]}].",
         "[{rabbit, [{auth_backends, []}]}].",
         "[{rabbitmq_web_dispatch, [{auth_backends, [rabbit_auth_backend_http]}]}].",
-        "[{rabbit, [{credential_validator, [{min_length, 8}]}]}].",
         "[{rabbitmq_prometheus, [{authentication, [{enabled, true}]}]}].",
         "[{rabbitmq_management, [{disable_basic_auth, true}]}].",
     ] {
         let scenario = Scenario::default().file("advanced.config", terms);
         assert!(scenario.load().settings().is_none(), "{terms}");
     }
-    let nothing = "management.disable_basic_auth = false\nprometheus.authentication.enabled = false\n\
-                   credential_validator.validation_backend = rabbit_credential_validator_accept_everything\n";
+    let nothing =
+        "management.disable_basic_auth = false\nprometheus.authentication.enabled = false\n";
     assert_eq!(Scenario::conf(nothing).problems(), [""; 0]);
     let tokens = "[{rabbit, [{auth_backends, [rabbit_auth_backend_oauth2, rabbit_auth_backend_internal]}]}].";
     let tokens = Scenario::default().file("advanced.config", tokens);
@@ -491,7 +503,9 @@ fn further_files_are_a_directory_or_a_pattern() {
             .variable("RABBITMQ_CONFIG_FILES", more)
             .text("heartbeat")
     };
-    assert_eq!(with("DIR/x"), "1");
+    // RabbitMQ reads all that is in a directory.
+    assert_eq!(with("DIR/x"), "2");
+    assert_eq!(with("DIR/x/*.conf"), "1");
     assert_eq!(with("DIR/x/*.cfg"), "2");
     assert_eq!(with("DIR/x/*"), "2");
     assert_eq!(with("DIR/nowhere"), "60");
@@ -547,4 +561,203 @@ fn what_rabbitmq_is_told_to_permit_of_its_past_is_permitted_or_refused_here() {
     assert!(!settings.connections.permit_global_qos);
     assert!(!settings.connections.permit_transient_nonexcl_queues);
     assert!(settings.connections.permit_queue_master_locator);
+}
+
+/// Why a value is refused here that RabbitMQ's check of its files lets through.
+fn why_refused_here(key: &str, value: &str) -> Option<&'static str> {
+    let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| key.starts_with(prefix));
+    let number: Option<f64> = value.parse().ok();
+    let is_beyond =
+        |least: f64, most: f64| number.is_some_and(|number| number < least || number > most);
+    if value.starts_with('-') {
+        return Some("less than nothing of anything");
+    }
+    if begins(&[
+        "listeners.",
+        "management.",
+        "prometheus.",
+        "log.syslog.port",
+    ]) && (is_beyond(0.0, 65_535.0) || value.ends_with(":99999") || value == "0")
+    {
+        return Some("no such port, no wait at all or one of weeks, no body at all");
+    }
+    if begins(&[
+        "heartbeat",
+        "max_channels_per_connection",
+        "ssl_cert_login_san_index",
+    ]) && is_beyond(0.0, 65_535.0)
+    {
+        return Some("more than the protocol has room for");
+    }
+    if begins(&["handshake_timeout", "ssl_handshake_timeout"]) && is_beyond(1.0, 3_600_000.0) {
+        return Some("no time at all, or hours of a connection that nobody has logged in on");
+    }
+    if begins(&["frame_max", "initial_frame_max"])
+        && (is_beyond(8192.0, 2_147_483_647.0) || value == "1kb")
+    {
+        return Some("nothing that clients and broker could talk in");
+    }
+    if begins(&["auth_oauth2.", "default_", "log.file.rotation."]) && is_beyond(1.0, 1000.0) {
+        return Some("a limit that is none, and numbers of certificates and files");
+    }
+    if key.starts_with("total_memory") || key.ends_with(".absolute") {
+        return match value.parse() {
+            Ok(leveret_runtime::Amount::Bytes(bytes)) => (bytes == 0).then_some("no memory at all"),
+            Ok(leveret_runtime::Amount::Share(_)) => Some("a share of itself"),
+            Err(_) => Some("RabbitMQ falls back to its default"),
+        };
+    }
+    let words = [
+        "auth_backends.",
+        "auth_mechanisms.",
+        "auth_oauth2.algorithms.",
+        "auth_oauth2.oauth_providers.name.algorithms.",
+        "credential_validator.validation_backend",
+        "default_policies.operator.id.apply_to",
+        "default_queue_type",
+        "loopback_users.",
+        "password_hashing_module",
+        "ssl_options.versions.",
+        "log.file.rotation.date",
+    ];
+    if begins(&words) {
+        return Some(
+            "a word that nothing here or there stands behind, or that somebody is kept out by",
+        );
+    }
+    if leveret_runtime::Pattern::new(value).is_err() {
+        return Some("no pattern");
+    }
+    if value == "https://" {
+        return Some("an address of nobody");
+    }
+    (value == "encrypted:abc").then_some("it cannot be read")
+}
+
+#[test]
+fn what_rabbitmq_takes_does_not_keep_the_broker_from_starting_and_what_it_refuses_does() {
+    let (values, _) = theirs::observed();
+    let has_effect = |pattern: &&str| {
+        let key = pattern.replace('$', "");
+        let mut known = ROWS.iter().flat_map(|row| row.keys);
+        known.any(|one| one.matches(&key).is_some())
+    };
+    let keys: Vec<&str> = theirs::patterns().filter(has_effect).collect();
+    assert!(keys.len() > 150, "{}", keys.len());
+    let mut wrong = Vec::new();
+    for value in values {
+        let mut merge = Merge::of_defaults();
+        for (number, key) in keys.iter().enumerate() {
+            let origin = Origin::File(Arc::default(), number + 1);
+            merge.conf(key.replace('$', ""), value.to_owned(), origin);
+        }
+        merge.settle_conf();
+        let (_, problems) = merge.into_parts();
+        for (number, pattern) in keys.iter().enumerate() {
+            let key = pattern.replace('$', "");
+            let taken = theirs::read(&key, value).expect("a key").is_ok();
+            let origin = Origin::File(Arc::default(), number + 1);
+            let mut errors = problems
+                .iter()
+                .filter(|one| one.severity == Severity::Error);
+            let error = errors.find(|one| one.origin == origin);
+            let is_excused = taken && why_refused_here(&key, value).is_some();
+            if taken == error.is_some() && !is_excused {
+                wrong.push(format!("{key} = {value}: {error:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} {wrong:#?}", wrong.len());
+}
+
+#[test]
+fn passwords_and_types_of_queues_have_rabbitmqs_keys() {
+    let conf = Scenario::conf(
+        "credential_validator.validation_backend = rabbit_credential_validator_password_regexp\n\
+         credential_validator.regexp = ^[a-z]+$\ncredential_validator.min_length = 8\n\
+         queue_types.classic.enabled = false\n",
+    );
+    assert_eq!(conf.text("password_regexp"), "^[a-z]+$");
+    assert_eq!(conf.text("password_min_length"), "8");
+    assert_eq!(conf.text("queue_types_classic"), "false");
+    let settings = conf.load().settings().expect("nothing is wrong");
+    assert_eq!(settings.contradiction(), None);
+    let without =
+        "credential_validator.validation_backend = rabbit_credential_validator_password_regexp\n";
+    let settings = Scenario::conf(without)
+        .load()
+        .settings()
+        .expect("each is possible");
+    assert!(settings.contradiction().is_some());
+    let unknown = Scenario::conf("credential_validator.validation_backend = our_own\n");
+    assert!(unknown.load().settings().is_none());
+}
+
+#[test]
+fn terms_replace_what_the_main_file_says_of_the_same() {
+    let terms = |text: &str| {
+        Scenario::conf(
+            "listeners.tcp.default = 5672\nloopback_users.x = true\n\
+             vm_memory_high_watermark.absolute = 1GB\n",
+        )
+        .file("advanced.config", text)
+    };
+    let one = terms("[{rabbit, [{tcp_listeners, [5673]}, {loopback_users, [<<\"y\">>]}]}].");
+    assert_eq!(one.text("listen"), "5673");
+    assert_eq!(one.text("loopback_users"), "y");
+    assert_eq!(one.text("memory_limit"), "1GB");
+    let two = terms("[{rabbit, [{vm_memory_high_watermark, 0.3}]}].");
+    assert_eq!(two.text("memory_limit"), "0.3");
+    assert_eq!(two.text("listen"), "5672");
+}
+
+#[test]
+fn a_main_file_of_terms_goes_before_one_of_lines_and_is_read_last() {
+    let both = Scenario::conf("heartbeat = 1\n")
+        .file("rabbitmq.config", "[{rabbit, [{heartbeat, 2}]}].")
+        .file("conf.d/1.conf", "heartbeat = 3\nframe_max = 9000\n")
+        .file("advanced.config", "[{rabbit, [{heartbeat, 4}]}].")
+        .variable("RABBITMQ_CONFIG_FILE", "DIR/rabbitmq");
+    assert_eq!(both.text("heartbeat"), "2");
+    assert_eq!(both.text("frame_max"), "9000");
+    let by_content = Scenario::default()
+        .file("other", "%% a comment\n[{rabbit, [{heartbeat, 5}]}].")
+        .variable("RABBITMQ_CONFIG_FILE", "DIR/other");
+    assert_eq!(by_content.text("heartbeat"), "5");
+}
+
+#[test]
+fn a_file_lets_others_in_and_takes_values_from_others() {
+    let scenario = Scenario::conf(
+        "heartbeat = 1\ninclude d/*.conf\ndefault_pass = $(<pass)\ninclude nowhere/*.conf\n",
+    )
+    .file("d/1.conf", "heartbeat = 2\n")
+    .file("d/2.conf", "heartbeat = 3\n")
+    .file("d/3.other", "heartbeat = 4\n")
+    .file("pass", "secret\n");
+    assert_eq!(scenario.text("heartbeat"), "3");
+    assert_eq!(scenario.text("default_pass"), "secret");
+    let circle = Scenario::conf("include rabbitmq.conf\n").problems();
+    assert_eq!(
+        circle,
+        ["rabbitmq.conf: files include each other in a circle"]
+    );
+}
+
+#[test]
+fn the_listener_of_old_has_tls_if_it_says_so() {
+    let old = Scenario::conf(
+        "management.listener.port = 15671\nmanagement.listener.ip = 127.0.0.1\n\
+         management.listener.ssl = true\n\
+         management.listener.ssl_opts.certfile = /c.pem\nmanagement.listener.ssl_opts.keyfile = /k.pem\n",
+    );
+    assert_eq!(old.text("http_tls_listen"), "127.0.0.1:15671");
+    assert_eq!(old.text("http_listen"), "");
+    let terms = Scenario::default().file(
+        "advanced.config",
+        "[{rabbitmq_management, [{listener, [{port, 15671}, {ssl, true}, \
+         {ssl_opts, [{certfile, \"/c.pem\"}, {keyfile, \"/k.pem\"}]}]}]}].",
+    );
+    assert_eq!(terms.text("http_tls_listen"), "15671");
+    assert_eq!(terms.text("http_tls_cert"), "/c.pem");
 }

@@ -44,7 +44,8 @@ impl Value for NamedTexts {
     const IS_LIST: bool = true;
 
     fn read(text: &str, _range: Range) -> Option<Self> {
-        let parts = text.split(',').filter(|part| !part.is_empty());
+        let parts = parts(text);
+        let parts = parts.iter().map(String::as_str);
         let texts = parts.map(|part| {
             let (name, text) = part.split_once('=')?;
             Some((name.replace("\\.", "."), text.to_owned()))

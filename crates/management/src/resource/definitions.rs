@@ -360,6 +360,8 @@ async fn import(
     for user in list(definitions, "users")? {
         let name = name(text(user, "name")?)?;
         let known = api.broker.directory().user(&name).cloned();
+        users::check_password(api, user)
+            .map_err(|_| Refused::bad_request(users::PASSWORD_REFUSED))?;
         let user = users::read(name, user, known.as_deref(), (hashing, algorithm))?;
         api.broker.put_user(user).await;
     }

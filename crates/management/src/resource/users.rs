@@ -2,7 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use leveret_core::record::{HashAlgorithm, UserRecord};
-use leveret_runtime::hash_password;
+use leveret_runtime::{PasswordRefused, hash_password};
 use leveret_wire::value::ShortString;
 use serde_json::{Map, Value, json};
 
@@ -60,7 +60,16 @@ pub(crate) async fn answer(
             let known = api.broker.directory().user(&name).cloned();
             let known = known.as_deref();
             let hashing = api.broker.password_hashing();
-            let user = read(name, &request.object()?, known, (hashing, unnamed(hashing)))?;
+            let object = request.object()?;
+            check_password(api, &object).map_err(|refused| {
+                // Who asks at the machine itself is told why, as by RabbitMQ's command line; others are not.
+                if visitor.is_of_machine {
+                    Refused::bad_request(refused.to_string())
+                } else {
+                    Refused::bad_request(PASSWORD_REFUSED)
+                }
+            })?;
+            let user = read(name, &object, known, (hashing, unnamed(hashing)))?;
             api.broker.put_user(user).await;
             Ok(Reply::put(known.is_none()))
         }
@@ -86,6 +95,19 @@ fn check_unprotected(api: &Api, visitor: &Visitor, name: &ShortString) -> Result
         ));
     }
     Ok(())
+}
+
+/// What RabbitMQ's API says of a password that breaks the rule.
+pub(crate) const PASSWORD_REFUSED: &str = "credential_validation_failed";
+
+/// Whether the password of a user may be given to them, if there is one; a hash is taken as it is.
+pub(crate) fn check_password(api: &Api, user: &Map<String, Value>) -> Result<(), PasswordRefused> {
+    match user.get("password").and_then(Value::as_str) {
+        Some(password) if !user.contains_key("password_hash") => {
+            api.broker.password_rule().check(password)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What a hash is that comes without the name of its algorithm: RabbitMQ's usual one, also where new passwords are hashed

@@ -8,7 +8,9 @@ use leveret_core::{
 };
 use leveret_store::Options as StoreOptions;
 
-use crate::{alarms::Limits, backends::AuthBackend, defaults::VhostDefaults};
+use crate::{
+    alarms::Limits, backends::AuthBackend, defaults::VhostDefaults, password_rule::PasswordRule,
+};
 
 /// Far beyond what clients with a wrong password do that try again each second, all of them behind one address.
 const LOGIN_FAILURES_MAX: u32 = 1000;
@@ -37,6 +39,8 @@ pub struct NodeOptions {
     pub login_failures_max: u32,
     /// How new passwords are hashed.
     pub password_hashing: HashAlgorithm,
+    /// What new passwords must be.
+    pub password_rule: PasswordRule,
     /// Users who may log in from this machine only.
     pub loopback_users: Vec<String>,
     /// Connections there may be; `None` for any number.
@@ -83,6 +87,7 @@ impl Default for NodeOptions {
             auth_backends: vec![AuthBackend::Internal],
             login_failures_max: LOGIN_FAILURES_MAX,
             password_hashing: HashAlgorithm::default(),
+            password_rule: PasswordRule::default(),
             loopback_users: vec!["guest".to_owned()],
             connection_max: None,
             vhost_max: None,

@@ -20,7 +20,7 @@ use crate::{
 
 impl Broker {
     pub(super) fn restore(&self, mut recovered: Recovered) {
-        let is_new = recovered.vhosts.is_empty() && recovered.users.is_empty();
+        let is_new = recovered.is_new();
         let mut vhosts = self.restore_directory(&recovered);
         if is_new && self.services.node.is_seeded {
             vhosts.push(self.first_start());

@@ -94,7 +94,7 @@ impl VhostHandle {
             let mut applier = self.applier.lock();
             self.check_alive(&applier)?;
             let mut vhost = Vhost::clone(&self.snapshot.load());
-            vhost.set_permits(self.services.node.permits);
+            vhost.set_permits(self.services.node.permits.clone());
             let of_node = self.services.node.default_queue_type;
             vhost.set_default_queue_types(self.default_queue_type(), of_node);
             self.check_queue_limit(&vhost, &asked)?;

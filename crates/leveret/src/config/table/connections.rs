@@ -1,11 +1,12 @@
 //! What clients are offered and bound to, and how they log in.
 
 use super::super::{
+    keyed::PatternText,
     setting::{Form::Member, Row, in_form, key},
     value::{Bytes, Millis, Secs, Value},
 };
 use super::MESSAGE_SIZE_CAP;
-use super::types::{AuthBackendName, AuthMechanism, PasswordHashing};
+use super::types::{AuthBackendName, AuthMechanism, PasswordHashing, PasswordValidator};
 
 settings! {
     ConnectionSettings "Connections"
@@ -79,6 +80,43 @@ settings! {
         value_name: "NAME",
         default: "sha256",
         keys: &[key("password_hashing_module")],
+    }
+    /// What new passwords must be, of users who are made or changed over HTTP, by the command line or by definitions: as long
+    /// as `password_min_length` says, or matched by `password_regexp`. Hashes are taken as they are
+    password_validator: PasswordValidator {
+        value_name: "NAME",
+        default: "accept-everything",
+        keys: &[key("credential_validator.validation_backend")],
+    }
+    /// Bytes that a new password must have, if `password_validator` is `min-length`
+    password_min_length: u64 {
+        value_name: "BYTES",
+        default: "5",
+        keys: &[key("credential_validator.min_length")],
+    }
+    /// What a new password must match, if `password_validator` is `regexp`
+    password_regexp: Option<PatternText> {
+        value_name: "PATTERN",
+        default_words: "none",
+        keys: &[key("credential_validator.regexp")],
+    }
+    /// Whether there may be new classic queues; those that are there stay
+    queue_types_classic: bool {
+        value_name: "BOOL",
+        default: "true",
+        keys: &[key("queue_types.classic.enabled")],
+    }
+    /// Whether there may be new quorum queues
+    queue_types_quorum: bool {
+        value_name: "BOOL",
+        default: "true",
+        keys: &[key("queue_types.quorum.enabled")],
+    }
+    /// Whether there may be new streams
+    queue_types_stream: bool {
+        value_name: "BOOL",
+        default: "true",
+        keys: &[key("queue_types.stream.enabled")],
     }
     /// Largest frame before a client has logged in; an access token must have room in it
     initial_frame_max: Bytes {

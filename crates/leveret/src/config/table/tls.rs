@@ -74,7 +74,7 @@ settings! {
         default_words: "none",
         keys: &[in_form("ssl_options.crl_sources.$n.path", Member)],
     }
-    /// Versions offered
+    /// Versions offered; those before 1.2 are not there and are left out of the list
     tls_versions: Vec<TlsVersion> {
         value_name: "VERSIONS",
         default_words: "both",

@@ -6,7 +6,10 @@ use leveret_management::HeaderValue;
 
 use crate::logging::{CategoryLevel, Moments};
 
-use super::super::value::{Range, Value, words};
+use super::super::{
+    keyed::parts,
+    value::{Range, Value, words},
+};
 
 words! {
     /// Where queues and messages are kept.
@@ -77,6 +80,18 @@ words! {
 }
 
 words! {
+    /// What is looked at in a new password.
+    PasswordValidator {
+        /// Nothing
+        Nothing = "accept-everything" | "rabbit_credential_validator_accept_everything",
+        /// Its length
+        MinLength = "min-length" | "rabbit_credential_validator_min_password_length",
+        /// Whether a pattern matches
+        Regexp = "regexp" | "rabbit_credential_validator_password_regexp",
+    }
+}
+
+words! {
     /// How a token is signed.
     TokenAlgorithm {
         Rs256 = "rs256",
@@ -103,7 +118,8 @@ impl Value for Wordlists {
     const IS_LIST: bool = true;
 
     fn read(text: &str, _range: Range) -> Option<Self> {
-        let parts = text.split(',').filter(|part| !part.is_empty());
+        let parts = parts(text);
+        let parts = parts.iter().map(String::as_str);
         let lists = parts.map(|part| {
             let (name, words) = part.split_once('=')?;
             let words = words.split_ascii_whitespace().map(str::to_owned);
@@ -125,7 +141,8 @@ impl Value for NamedFiles {
     const IS_LIST: bool = true;
 
     fn read(text: &str, _range: Range) -> Option<Self> {
-        let parts = text.split(',').filter(|part| !part.is_empty());
+        let parts = parts(text);
+        let parts = parts.iter().map(String::as_str);
         let files = parts.map(|part| {
             let (name, path) = part.split_once('=')?;
             (!path.is_empty()).then(|| (unescaped(name), path.into()))
@@ -172,6 +189,8 @@ words! {
     TlsVersion {
         Tls12 = "tlsv1.2",
         Tls13 = "tlsv1.3",
+        /// Not there: left out of a list
+        Older = "tlsv1.1" | "tlsv1",
     }
 }
 
@@ -258,6 +277,8 @@ words! {
     SyslogTransport {
         Udp = "udp",
         Tcp = "tcp",
+        /// Not there: nothing is sent then
+        Tls = "tls" | "ssl",
     }
 }
 
@@ -321,7 +342,8 @@ impl Value for LogCategories {
     const IS_LIST: bool = true;
 
     fn read(text: &str, range: Range) -> Option<Self> {
-        let parts = text.split(',').filter(|part| !part.is_empty());
+        let parts = parts(text);
+        let parts = parts.iter().map(String::as_str);
         let levels = parts.map(|part| CategoryLevel::read(part, range));
         levels.collect::<Option<Vec<_>>>().map(Self)
     }

@@ -46,11 +46,6 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
                  them",
         told: Severity::Error,
     },
-    WithoutEffect {
-        patterns: &["credential_validator.*"],
-        reason: "passwords are taken as they are; see to it where they are set, and remove this",
-        told: Severity::Error,
-    },
     // One name is that of the node itself; more are a cluster, whose nodes would each keep what only they know.
     WithoutEffect {
         patterns: &["cluster_formation.classic_config.nodes.1"],
@@ -273,7 +268,6 @@ pub(crate) static WITHOUT_EFFECT: &[WithoutEffect] = &[
             "log.file.formatter.*",
             "management.listener.ssl_opts",
             "management.require_auth_for_api_reference",
-            "queue_types.*",
             "runtime_parameters.limits.*",
         ],
         reason: "not yet",
