@@ -118,7 +118,7 @@ struct Ring {
 /// classic queue it leaves when a message would be its turn, and so keeps its place if its prefetch has room again before
 /// that; on a quorum queue at once. Both are RabbitMQ's ways.
 ///
-/// Tens of thousands may come and go, together or one by one: none of them costs a look at all others.
+/// Tens of thousands may come and go, together or one by one: none of them costs a look at all others of its priority.
 #[derive(Debug, Default)]
 pub(super) struct Consumers {
     by_id: BTreeMap<ConsumerId, Consumer>,

@@ -62,7 +62,7 @@ pub(crate) fn document() -> String {
     line(&mut page, "\n## Keys without effect\n");
     line(
         &mut page,
-        "These keys of `rabbitmq.conf` are taken without a word and change nothing; `*` stands for any ending.\n",
+        "These keys of `rabbitmq.conf` change nothing; `*` stands for any ending. A start tells of those that somebody may rely on.\n",
     );
     line(&mut page, "| keys | why |\n| --- | --- |");
     for keys in WITHOUT_EFFECT {
